@@ -8,9 +8,9 @@
 //
 // The tensors are named as in torch.nn.LSTM's state_dict: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l1.
 // Without a GPU it ends after 3.
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "kernels/recurrent/recurrence.hpp"
-#include "kernels/recurrent/spill_free_plan.hpp"
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/timing.hpp"
 #include "model/base/error.hpp"
@@ -79,7 +79,7 @@ std::shared_ptr<const RecurrenceProgram> plan(const Chip& chip, const Layer& lay
   network.batch = batch;
   network.density = layer.recurrent.density();
   const PlannedNetwork planned =
-      choose_spill_free_plan(chip, network, RowProfile::from_matrix(layer.recurrent), {}, architecture);
+      confirmed_plan(chip, network, RowProfile::from_matrix(layer.recurrent), {}, architecture).chosen;
   std::cout << describe(network) << " on " << chip.name << " " << explain(planned.prediction.footprint) << '\n';
   if (!planned.prediction.footprint.fits) {
     return nullptr;

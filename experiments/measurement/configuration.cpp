@@ -5,8 +5,8 @@
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/recurrent/program.hpp"
-#include "kernels/recurrent/spill_free_plan.hpp"
 #endif
 
 #include <algorithm>
@@ -36,11 +36,10 @@ void let_compiler_decide(const Chip& chip, const Configuration& configuration, c
     return;
   }
   if (!configuration.plan) {
-    const Plan first = chosen.plan;
-    static_cast<PlannedNetwork&>(chosen) =
-        choose_spill_free_plan(chip, chosen.network, rows, configuration.constraints, architecture);
-    if (chosen.plan != first) {
-      chosen.refused = first;
+    const Confirmed<PlannedNetwork> confirmed =
+        confirmed_plan(chip, chosen.network, rows, configuration.constraints, architecture);
+    if (confirmed.refused) {
+      chosen = {confirmed.chosen, confirmed.refused->plan};
       return;
     }
   }
@@ -80,7 +79,7 @@ std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuratio
   const std::vector<RankedPlan> by_model = rank_plans(chip, configuration, rows);
 #ifdef ONCHIP_HAS_CUDA
   std::vector<RankedPlan> ranking =
-      rank_spill_free_families(chip, configuration.network, rows, configuration.constraints, architecture);
+      confirmed_ranking(chip, configuration.network, rows, configuration.constraints, architecture).chosen;
   for (RankedPlan& ranked : ranking) {
     const auto said = std::ranges::find(by_model, ranked.family, &RankedPlan::family);
     if (ranked.planned && said->planned && ranked.planned->plan != said->planned->plan) {

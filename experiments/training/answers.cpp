@@ -3,6 +3,10 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
+#include "experiments/command/report.hpp"
+#include "experiments/measurement/configuration.hpp"
+#include "experiments/reports/target_report.hpp"
+#include "experiments/reports/what_if_report.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -30,60 +34,62 @@ OptionGroup training_options() {
 
 namespace {
 
-// Of a network that is not dense, the mask, too.
-void take_network(AskedTraining& asked, const Configuration& configuration) {
-  Training& training = asked.training;
-  const Recurrent& network = training.network = configuration.network;
-  if (network.density == 1) {
-    return;
+// A network is dense unless it is said otherwise.
+TrainingQuestion read_question(const Options& options, bool needs_hidden) {
+  const OptionGroup of_plan = plan_options();
+  for (const auto& option : of_plan.options()) {
+    if (option->long_name() != "family" && options.given(option->long_name())) {
+      throw InputError("--" + option->long_name() +
+                       " is of one recurrence: with --mode train give a whole plan by --plan");
+    }
   }
-  if (const std::string lacks = what_lacks_sparse(training); !lacks.empty()) {
-    throw InputError(lacks);
+  TrainingQuestion question{{}, read_configuration(options, needs_hidden), read_stack(options).value_or(Stack{}), {}};
+  if (!options.given("density") && !options.given("mask") && !options.given("weights")) {
+    question.configuration.network.density = 1;
   }
-  asked.mask = mask_name(configuration);
-  asked.seed = configuration.seed;
-  const double nonzeros = network.density * network.rows() * network.hidden;
-  if (!configuration.weights && nonzeros > kMostGenerated) {
-    throw InputError("W_hh has " + format_number(std::round(nonzeros)) + " non-zeros: no chip holds so many");
+  TrainingConstraints& constraints = question.constraints;
+  if (options.given("family") && options.text("family") != "auto") {
+    constraints.family = options.text("family");
   }
-  training.mask = recurrent_matrix(configuration);
+  constraints.stash =
+      static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
+  if (options.given("plan") && options.text("plan") != "auto") {
+    constraints.plan = parse_training_plan(options.text("plan"));
+  }
+  return question;
+}
+
+AskedTraining asked_of(const TrainingQuestion& question) {
+  const Configuration& configuration = question.configuration;
+  const bool is_sparse = configuration.network.density != 1;
+  return {training_of(configuration, question.stack), is_sparse ? std::string(mask_name(configuration)) : "",
+          is_sparse ? configuration.seed : 1, question.constraints};
 }
 
 }  // namespace
 
-std::optional<AskedTraining> read_training(const Options& options) {
+bool asks_training(const Options& options) {
   const bool trains = options.choice("mode", options.text("mode"), {"inference", "train"}) == 1;
-  if (!trains) {
-    if (options.given("stash")) {
-      throw InputError("--stash needs --mode train");
-    }
-    return std::nullopt;
+  if (!trains && options.given("stash")) {
+    throw InputError("--stash needs --mode train");
   }
-  const OptionGroup of_plan = plan_options();
-  for (const auto& option : of_plan.options()) {
-    if (options.given(option->long_name())) {
-      throw InputError("--" + option->long_name() +
-                       " is of one recurrence: with --mode train give the whole step by --plan");
-    }
+  return trains;
+}
+
+void refuse_stack(const Options& options) {
+  if (read_stack(options)) {
+    throw InputError("--layers, --bidirectional and --input need --mode train here: the answer is of one layer");
   }
-  AskedTraining asked;
-  asked.stash = static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
-  asked.training.stack = read_stack(options).value_or(Stack{});
-  Configuration configuration = read_configuration(options, /*needs_hidden=*/true);
-  if (!options.given("density") && !options.given("mask") && !options.given("weights")) {
-    configuration.network.density = 1;
-  }
-  take_network(asked, configuration);
-  if (options.given("plan") && options.text("plan") != "auto") {
-    asked.step = parse_training_step(options.text("plan"));
-  }
-  return asked;
+}
+
+AskedTraining read_training(const Options& options) {
+  return asked_of(read_question(options, /*needs_hidden=*/true));
 }
 
 AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   const auto words = [&](const char* column) { return file.has(column) ? file.text(row, column) : std::string(); };
-  AskedTraining asked;
-  Configuration configuration;
+  TrainingQuestion question;
+  Configuration& configuration = question.configuration;
   Recurrent& network = configuration.network;
   network.density = 1;
   double seed = 1;
@@ -91,7 +97,7 @@ AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
        std::initializer_list<std::tuple<const char*, int*, bool>>{{"hidden", &network.hidden, true},
                                                                   {"batch", &network.batch, true},
                                                                   {"steps", &network.steps, false},
-                                                                  {"input", &asked.training.stack.input, false}}) {
+                                                                  {"input", &question.stack.input, false}}) {
     if (!is_needed && words(column).empty()) {
       continue;
     }
@@ -116,13 +122,11 @@ AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
     configuration.seed = static_cast<std::uint64_t>(seed);
     configuration.mask = words("mask").empty() ? MaskKind::uniform : parse_mask(words("mask"));
     check(configuration);
-    take_network(asked, configuration);
+    question.constraints.fields = {words("plan_forward"), words("plan_backward")};
+    return asked_of(question);
   } catch (const InputError& error) {
     file.fail(row, error.what());
   }
-  asked.forward = words("plan_forward");
-  asked.backward = words("plan_backward");
-  return asked;
 }
 
 namespace {
@@ -131,9 +135,26 @@ std::string megabytes(double bytes) {
   return fixed(bytes / 1e6, bytes < 1e7 ? 2 : 0);
 }
 
+std::string title(const TrainingCase& answer) {
+  return describe(answer.training.network) + ", " + describe(answer.training.stack, answer.training.network) +
+         ", training on " + answer.chip;
+}
+
+std::string time_text(const TrainingPrediction& prediction) {
+  const PhasePrice& iteration = prediction.iteration;
+  return fixed(iteration.us, 0) + " us (95 %: " + fixed(iteration.low_us, 0) + " to " + fixed(iteration.high_us, 0) +
+         "), " + fixed(prediction.step_us, 2) + " us for each step";
+}
+
+std::string memory_text(const TrainingPrediction& prediction) {
+  return "stash      " + megabytes(static_cast<double>(prediction.stash_bytes)) +
+         " MB, the output included\nworkspace  " + megabytes(static_cast<double>(prediction.workspace_bytes)) + " MB\n";
+}
+
 Report report_of(const TrainingAnswer& answer) {
   const Recurrent& network = answer.training.network;
-  const TrainingPrice& price = answer.price;
+  const Stack& stack = answer.training.stack;
+  const auto& [plan, prediction] = *answer.planned;
   Table table{{"layer", "direction", "phase", "us", "us per step", "MB", "beside", "how"}, {}};
   Table csv{{"chip", "cell", "hidden", "batch", "steps", "precision", "layers", "directions", "input", "layer",
              "direction", "phase", "beside", "us", "low_us", "high_us", "bytes", "how"},
@@ -144,51 +165,170 @@ Report report_of(const TrainingAnswer& answer) {
                           megabytes(static_cast<double>(time.bytes)), beside ? "yes" : "", how});
     csv.rows.push_back({answer.chip, std::string(info(network.cell).name), std::to_string(network.hidden),
                         std::to_string(network.batch), std::to_string(network.steps),
-                        std::string(info(network.precision).name), std::to_string(answer.training.stack.layers),
-                        std::to_string(answer.training.stack.directions()),
-                        std::to_string(answer.training.stack.columns(network, 0)), layer, direction, std::string(what),
-                        truth(beside), significant(time.us, 6), significant(time.low_us, 6),
+                        std::string(info(network.precision).name), std::to_string(stack.layers),
+                        std::to_string(stack.directions()), std::to_string(stack.columns(network, 0)), layer, direction,
+                        std::string(what), truth(beside), significant(time.us, 6), significant(time.low_us, 6),
                         significant(time.high_us, 6), std::to_string(time.bytes), how});
   };
-  PhasePrice total{price.us, price.low_us, price.high_us, 0};
-  for (std::size_t i = 0; i < answer.step.phases.size(); ++i) {
-    const Phase& phase = answer.step.phases[i];
-    const bool is_of_layer = phase.kind != PhaseKind::packing && phase.kind != PhaseKind::library;
-    add(is_of_layer ? std::to_string(phase.layer) : "",
-        !is_of_layer     ? ""
-        : phase.reversed ? "backward"
-                         : "forward",
-        name(phase.kind), phase.beside, price.phases[i], how_text(phase));
-    total.bytes += price.phases[i].bytes;
+  const std::vector<Phase> phases = phases_of(answer.training, plan);
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const Phase& phase = phases[i];
+    add(phase.is_of_layer() ? std::to_string(phase.layer) : "",
+        !phase.is_of_layer() ? ""
+        : phase.reversed     ? "backward"
+                             : "forward",
+        name(phase.kind), phase.beside, prediction.phases[i], how_text(phase));
   }
-  add("", "", "total", false, total, "");
-  std::string text = describe(network) + ", " + describe(answer.training.stack, network) + ", training on " +
-                     answer.chip + "\n\niteration  " + fixed(price.us, 0) + " us (95 %: " + fixed(price.low_us, 0) +
-                     " to " + fixed(price.high_us, 0) + "), " + fixed(price.us / network.steps, 2) +
-                     " us for each step\nstash      " + megabytes(static_cast<double>(price.stash_bytes)) +
-                     " MB, the output included\nworkspace  " + megabytes(static_cast<double>(price.workspace_bytes)) +
-                     " MB\n\n" + to_aligned(table) + '\n';
-  for (const LibraryTraining& library : answer.libraries) {
-    text += std::string(library.library) + ": " + fixed(library.us, 0) + " us (" + fixed(library.low_us, 0) + " to " +
-            fixed(library.high_us, 0) + "), " + fixed(library.us / network.steps, 2) + " us for each step, " +
-            std::string(library.what) + '\n';
+  add("", "", "total", false, prediction.iteration, "");
+  std::string text = title(answer) + "\n\niteration  " + time_text(prediction) + '\n' + memory_text(prediction) + '\n' +
+                     to_aligned(table) + '\n';
+  for (const RankedTraining& one : answer.ranking) {
+    const PhasePrice& time = one.iteration;
+    if (one.is_library()) {
+      text += std::string(one.library()) + ": " + fixed(time.us, 0) + " us (" + fixed(time.low_us, 0) + " to " +
+              fixed(time.high_us, 0) + "), " + fixed(time.us / network.steps, 2) + " us for each step, " +
+              std::string(one.computes()) + '\n';
+    } else if (!is_on_chip(plan)) {
+      text += one.planned ? "onchip's own kernels: " + fixed(time.us, 0) + " us, " + fixed(time.us / network.steps, 2) +
+                                " us for each step\n"
+                          : "no kernels of onchip: " + one.why + '\n';
+    }
   }
-  if (answer.own) {
-    text += "onchip's own kernels: " + fixed(answer.own->us, 0) + " us, " + fixed(answer.own->us / network.steps, 2) +
-            " us for each step\n";
-  } else if (!answer.lacks.empty()) {
-    text += "no kernels of onchip: " + answer.lacks + '\n';
+  return {text + '\n' + to_string(plan) + '\n', csv, to_json(answer)};
+}
+
+// ---- fit and what-if ------------------------------------------------------------------------------------------------
+
+std::vector<std::string> case_columns_of_training() {
+  return {"chip",   "cell",        "hidden",          "batch", "steps",   "precision", "density",
+          "layers", "directions",  "input",           "fits",  "step_us", "low_us",    "high_us",
+          "us",     "stash_bytes", "workspace_bytes", "plan",  "why"};
+}
+
+std::vector<std::string> cells_of(const TrainingCase& answer) {
+  const Recurrent& network = answer.training.network;
+  const Stack& stack = answer.training.stack;
+  std::vector<std::string> cells{answer.chip,
+                                 std::string(info(network.cell).name),
+                                 std::to_string(network.hidden),
+                                 std::to_string(network.batch),
+                                 std::to_string(network.steps),
+                                 std::string(info(network.precision).name),
+                                 format_number(network.density),
+                                 std::to_string(stack.layers),
+                                 std::to_string(stack.directions()),
+                                 std::to_string(stack.columns(network, 0)),
+                                 truth(answer.fits())};
+  if (!answer.planned) {
+    cells.resize(case_columns_of_training().size() - 1);
+    cells.push_back(answer.planned.why());
+    return cells;
   }
-  return {text + '\n' + to_string(answer.step) + '\n', csv, to_json(answer)};
+  const auto& [plan, prediction] = *answer.planned;
+  cells.insert(cells.end(), {significant(prediction.step_us, 6), significant(prediction.low_us, 6),
+                             significant(prediction.high_us, 6), significant(prediction.iteration.us, 6),
+                             std::to_string(prediction.stash_bytes), std::to_string(prediction.workspace_bytes),
+                             to_string(plan), answer.fits() ? "" : explain(prediction.footprint)});
+  return cells;
+}
+
+ShownAnswer shown(const TrainingCase& answer) {
+  const bool fits = answer.fits();
+  return {"step",
+          "step us",
+          fits             ? fixed(answer.planned->prediction.step_us, 3) + " us"
+          : answer.planned ? explain(answer.planned->prediction.footprint)
+                           : answer.planned.why(),
+          fits ? fixed(answer.planned->prediction.step_us, 3) : "",
+          fits ? std::string(answer.planned->prediction.binding()) : "",
+          cells_of(answer)};
+}
+
+std::string case_text(const TrainingCase& answer) {
+  if (!answer.planned) {
+    return title(answer) + "\n\ndoes not fit: " + answer.planned.why() + '\n';
+  }
+  const TrainingPrediction& prediction = answer.planned->prediction;
+  return title(answer) + "\n\n" + explain(prediction.footprint) + "\niteration  " + time_text(prediction) + '\n' +
+         memory_text(prediction) + "plan       " + to_string(answer.planned->plan) + '\n';
+}
+
+Report report_of(const TrainingFit& fit) {
+  Report report{case_text(fit.answer), {case_columns_of_training(), {cells_of(fit.answer)}}, to_json(fit)};
+  Table limits{{"the largest", "", "beyond it"}, {}};
+  for (const TrainingLimit& limit : fit.limits) {
+    limits.rows.push_back({std::string(limit.what), std::to_string(limit.largest), limit.why});
+    report.csv.columns.push_back("largest_" + std::string(limit.what));
+    report.csv.rows.front().push_back(std::to_string(limit.largest));
+  }
+  if (!fit.limits.empty()) {
+    report.text += "\nWeights stay on the chip in both passes up to these, each alone:\n" + to_aligned(limits);
+  }
+  if (fit.to_fit) {
+    std::string remedies;
+    for (const LeastOf<TrainingCase>& least : fit.to_fit->alone) {
+      remedies += least.reaches ? "  - " + least.at.option + '\n' : "";
+    }
+    report.text += remedies.empty() ? "" : "\nAny one of these makes it fit:\n" + remedies;
+  }
+  return report;
+}
+
+Report report_of(const TrainingTarget& answer) {
+  const std::string wanted = answer.target.step_us
+                                 ? "a step of at most " + significant(*answer.target.step_us, 6) + " us"
+                                 : std::string("it fits");
+  return report_of(title(answer.base) + "\n\ntarget    " + wanted, with_answers<ShownAnswer>(answer, shown),
+                   case_columns_of_training(), to_json(answer));
+}
+
+Report report_of(const TrainingWhatIf& answer) {
+  const auto side_of = [](const TrainingSide& side) {
+    return ComparedSide{side.training.network.hidden,
+                        side.planned ? Prediction(side.planned->prediction) : Prediction{}, shown(side).says,
+                        side.largest_hidden, plan_time(side)};
+  };
+  return report_of({with_sides<ComparedSide>(answer, side_of), title(answer.base), case_text(answer.base),
+                    interaction(answer), answer.sensitivity, answer.one_more},
+                   to_json(answer));
 }
 
 }  // namespace
 
-int predict_training(const Options& options, const AskedTraining& asked) {
+int predict_training(const Options& options) {
+  const AskedTraining asked = read_training(options);
   const ChipFile chip = read_chip(options);
   Output output(options);
-  output.write(report_of(predict_training(chip, asked.training, asked.stash, asked.step)));
+  output.write(report_of(predict_training(chip, asked.training, asked.constraints)));
   return 0;
+}
+
+int fit_training(const Options& options) {
+  TrainingQuestion question = read_question(options, /*needs_hidden=*/false);
+  question.chip = read_chip(options);
+  question.granule = read_granule(options);
+  Output output(options);
+  const TrainingFit fit = fit_training(question);
+  output.write(report_of(fit));
+  return fit.answer.fits() ? 0 : 1;
+}
+
+int what_if_training(const Options& options) {
+  const auto targets = options.list("target"), vary = options.list("vary"), prices = options.list("price");
+  TrainingQuestion question = read_question(options, /*needs_hidden=*/false);
+  question.granule = read_granule(options);
+  if (!targets.empty() || !vary.empty() || !prices.empty()) {
+    question.chip = read_chip(options);
+    Output output(options);
+    const TrainingTarget answer = reach_training(question, target_question({}, targets, vary, prices));
+    output.write(report_of(answer));
+    return answer.reaches() ? 0 : 1;
+  }
+  question.chip = read_base_chip(options);
+  Output output(options);
+  const TrainingWhatIf answer = what_if_training(question, options.list("set"), !options.flag("no-ranking"));
+  output.write(report_of(answer));
+  return answer.base.fits() ? 0 : 1;
 }
 
 }  // namespace onchip

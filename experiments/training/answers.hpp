@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// predict and measure --mode train: a training step of a recurrent network.
+// fit, predict and what-if --mode train: answers about training a recurrent network, and what is asked.
 #pragma once
 
 #include "experiments/command/options.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/table.hpp"
 #include "model/training/step.hpp"
 
@@ -14,21 +15,24 @@ namespace onchip {
 
 OptionGroup training_options();
 
-// What is to be trained; nothing without --mode train. Throws InputError for options that a training step has not.
+// What is to be trained, with its mask, and what is asked for of its plan.
 struct AskedTraining {
   Training training;
   std::string mask;        // of a sparse network: its name
   std::uint64_t seed = 1;  // that it was generated with
-  Stash stash = Stash::gates;
-  std::optional<TrainingStep> step;  // --plan
-  // On a GPU: fields of the plans of the kernels' own pick that are otherwise, "turns=2 warps=16".
-  std::string forward, backward;
+  TrainingConstraints constraints = {};
 };
-std::optional<AskedTraining> read_training(const Options& options);
+// Whether --mode says so. Throws InputError for options that a training has not, or that need it.
+bool asks_training(const Options& options);
+// Of a verb that asks about layers and directions of trainings alone.
+void refuse_stack(const Options& options);
+AskedTraining read_training(const Options& options);
 // Of a row with cell, hidden, batch, precision and, if wanted, steps, input, density, mask, seed, plan_forward and
-// plan_backward.
+// plan_backward, which are the fields of constraints.
 AskedTraining read_training_row(const CsvReader& file, std::size_t row);
 
-int predict_training(const Options& options, const AskedTraining& asked);
+int fit_training(const Options& options);
+int predict_training(const Options& options);
+int what_if_training(const Options& options);
 
 }  // namespace onchip

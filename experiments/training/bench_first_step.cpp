@@ -4,12 +4,11 @@
 // with what that left there. Kernels of the two recurrences are compiled side by side. Not what a GPU adds: loading the
 // kernels, taking memory. No GPU.
 //   build/bench_first_step > experiments/data/first_step.csv
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/training/training_program.hpp"
 #include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
-#include "model/training/recurrence_price.hpp"
-#include "model/training/step.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -20,22 +19,18 @@ namespace {
 
 using namespace onchip;
 
-// As TrainingLayer does it (kernels/training/training_layer.cpp).
-TrainingPlan plan_of(const TrainingSize& size) {
+// As kernels/api/training.cpp does it.
+void make(const TrainingSize& size) {
   static const Chip chip = [] {
     for (const std::string& shipped : shipped_chips()) {
       find_chip(shipped);
     }
     return find_chip("h200").chip;
   }();
-  const Training training{{size.cell, Precision::fp16, size.hidden, size.batch, static_cast<int>(size.steps), 1},
-                          {1, size.directions == 2, size.input}};
-  plan_training(chip, training);
-  return choose_training_plan(size, chip);
-}
-
-void make(const TrainingSize& size) {
-  const TrainingProgram training = training_program(size, Precision::fp16, plan_of(size), "sm_90");
+  const TrainingPlan plan = plan_training_on_chip(chip, training_of(size, Precision::fp16)).value_or_throw().plan;
+  const TrainingProgram training = training_program(
+      size, Precision::fp16, confirmed_plan(chip, size, Precision::fp16, nullptr, plan, "sm_90").chosen, nullptr, chip,
+      "sm_90");
   for (const ProgramKernel& kernel : training.program.kernels) {
     compile(kernel.request);
   }

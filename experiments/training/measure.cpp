@@ -43,15 +43,18 @@ struct MeasuredStepWay {
   bool is_best() const { return is_fastest_of_library(step.ways, way); }
   // What the model's choice stands for: our kernels, or the fastest of the library.
   bool is_picked() const {
-    return step.predicted.step == library_step() ? is_best() && way.library == "cudnn" : &way == step.ways.data();
+    return is_on_chip(step.predicted.planned->plan) ? &way == step.ways.data() : is_best() && way.library == "cudnn";
   }
   std::optional<double> predicted_us() const {
     const std::string library = way.name.substr(0, way.name.find(' '));
-    const auto price = std::ranges::find_if(step.predicted.libraries, [&](const LibraryTraining& of) {
-      return of.library.starts_with(library);  // "cublas" of "cublas_graph"
+    const auto price = std::ranges::find_if(step.predicted.ranking, [&](const RankedTraining& of) {
+      return of.is_library() && of.library().starts_with(library);  // "cublas" of "cublas_graph"
     });
-    return price == step.predicted.libraries.end() ? std::nullopt
-                                                   : std::optional(price->us / step.asked.training.network.steps);
+    const int steps = step.asked.training.network.steps;
+    if (library == kOwn) {
+      return step.own ? std::optional(step.own->price.us / steps) : std::nullopt;
+    }
+    return price == step.predicted.ranking.end() ? std::nullopt : std::optional(price->iteration.us / steps);
   }
 };
 
@@ -108,9 +111,11 @@ Columns<MeasuredStepWay> make_training_columns() {
   part("other_us", "all else, each alone", TrainingPart::other);
   columns.add("spill_bytes", "", "of all kernels", if_own([](const OwnStep& own) { return own.ways.spill_bytes; }));
   columns.add("plan_forward", "", "of the forward recurrence",
-              if_own([](const OwnStep& own) { return own.plan.forward; }));
+              if_own([](const OwnStep& own) { return pass_text(own.plan, false); }));
   columns.add("plan_backward", "", "of the backward recurrence",
-              if_own([](const OwnStep& own) { return own.plan.backward; }));
+              if_own([](const OwnStep& own) { return pass_text(own.plan, true); }));
+  columns.add("refused_plan", "", "the model's choice, which the compiler spills",
+              if_own([](const OwnStep& own) { return own.refused ? to_string(*own.refused) : std::string(); }));
   code("forward_code", "fingerprint of the forward recurrence's machine code", TrainingPart::forward);
   code("backward_code", "fingerprint of the backward recurrence's", TrainingPart::backward);
   columns.add("settings", "", "what it computes, and how; of what has no time why",
@@ -148,13 +153,21 @@ Report report_of(const MeasuredStep& step) {
       step.device + "\n\n" +
       to_aligned(columns.table(ways, {"library", "us", "low_us", "high_us", "samples", "predicted_us", "best", "pick",
                                       "forward_us", "backward_us", "products_us", "other_us", "note", "refusal"})) +
-      "\nmodel, of its pick, " + (predicted.step == library_step() ? "cudnn" : kOwn) + ": " +
-      fixed(predicted.price.us / network.steps, 2) + " us\n";
-  if (step.own) {
-    report.text += "forward: " + step.own->plan.forward + "\nbackward: " + step.own->plan.backward + '\n';
+      "\nmodel, of its pick, " + (is_on_chip(predicted.planned->plan) ? kOwn : "cudnn") + ": " +
+      fixed(predicted.planned->prediction.step_us, 2) + " us\n";
+  for (const RankedTraining& one : predicted.ranking) {
+    if (one.is_library()) {
+      report.text +=
+          "model, " + std::string(one.library()) + ": " + fixed(one.iteration.us / network.steps, 2) + " us\n";
+    }
   }
-  for (const LibraryTraining& library : predicted.libraries) {
-    report.text += "model, " + std::string(library.library) + ": " + fixed(library.us / network.steps, 2) + " us\n";
+  if (step.own) {
+    report.text += std::string("model, ") + kOwn + ": " + fixed(step.own->price.us / network.steps, 2) + " us\n" +
+                   to_string(step.own->plan) + '\n';
+    if (step.own->refused) {
+      report.text += "the compiler spills " + to_string(*step.own->refused) + '\n';
+      report.json["refused_plan"] = to_string(*step.own->refused);
+    }
   }
   return report;
 }
@@ -162,7 +175,7 @@ Report report_of(const MeasuredStep& step) {
 // All that needs no GPU.
 struct PreparedStep {
   AskedTraining asked;
-  std::optional<TrainingProgram> program;  // or why there is none
+  std::optional<OwnProgram> program;  // or why there is none
   std::exception_ptr problem;
 };
 
@@ -180,14 +193,13 @@ MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, co
                           const MeasureOptions& options) {
   const AskedTraining& asked = prepared.asked;
   const Recurrent& network = asked.training.network;
-  MeasuredStep step{asked, device, predict_training(chip, asked.training, asked.stash, asked.step), {}, {}};
+  MeasuredStep step{asked, device, predict_training(chip, asked.training, asked.constraints), {}, {}};
   std::vector<Way> ways;
   try {
     if (prepared.problem) {
       std::rethrow_exception(prepared.problem);
     }
     step.own = load_own_step(chip.chip, asked, *prepared.program);
-    step.predicted.libraries.push_back(step.own->price);
     ways = {std::move(step.own->ways.graph), std::move(step.own->ways.parts)};
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
     if (!options.baselines) {
@@ -248,7 +260,8 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
   struct Compiled {
     Recurrent network;
     std::vector<CompileRequest> recurrences;  // forward and backward
-    TrainingPlanText plan;
+    TrainingPlan plan;
+    std::optional<TrainingPlan> refused;
     std::string problem;
   };
   std::vector<Compiled> compiled(static_cast<std::size_t>(count));
@@ -257,9 +270,10 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
     try {
       const AskedTraining asked = asked_of(i);
       one.network = asked.training.network;
-      const TrainingProgram training = own_program(chip.chip, asked, architecture);
-      one.plan = plan_text(training);
-      for (const ProgramKernel& kernel : training.program.kernels) {
+      const OwnProgram own = own_program(chip.chip, asked, architecture);
+      one.plan = own.program.plan;
+      one.refused = own.refused;
+      for (const ProgramKernel& kernel : own.program.program.kernels) {
         if (compile(kernel.request); kernel.entry == "recurrence") {
           one.recurrences.push_back(kernel.request);
         }
@@ -269,8 +283,8 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
     }
   });
   Report report;
-  report.csv.columns = {"hidden",    "batch",       "precision",        "density", "pass",
-                        "registers", "spill_bytes", "code_fingerprint", "plan",    "problem"};
+  report.csv.columns = {"hidden",           "batch", "precision",    "density", "pass", "registers", "spill_bytes",
+                        "code_fingerprint", "plan",  "refused_plan", "problem"};
   bool spills = false;
   for (const Compiled& one : compiled) {
     const std::vector<std::string> of_network{std::to_string(one.network.hidden), std::to_string(one.network.batch),
@@ -282,15 +296,15 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
     };
     if (!one.problem.empty()) {
       spills = true;
-      add({"", "", "", "", "", one.problem});
+      add({"", "", "", "", "", "", one.problem});
       continue;
     }
     for (const bool is_backward : {false, true}) {
       const CompiledKernel of = compile(one.recurrences[is_backward ? 1 : 0]);
       spills = spills || of.resources.spills();
       add({is_backward ? "backward" : "forward", std::to_string(of.resources.registers),
-           std::to_string(of.resources.spill_bytes), of.code_fingerprint,
-           is_backward ? one.plan.backward : one.plan.forward, ""});
+           std::to_string(of.resources.spill_bytes), of.code_fingerprint, pass_text(one.plan, is_backward),
+           one.refused ? pass_text(*one.refused, is_backward) : "", ""});
     }
   }
   report.text = to_aligned(report.csv);
@@ -315,8 +329,7 @@ int measure_training(const Options& options, const ChipFile& chip, std::optional
                      const MeasureOptions& measure_options) {
   Output output(options);
   if (one) {
-    one->forward = options.text("plan-forward");
-    one->backward = options.text("plan-backward");
+    one->constraints.fields = {options.text("plan-forward"), options.text("plan-backward")};
   }
   const auto file = one ? std::nullopt : std::optional<CsvReader>(options.text("configurations"));
   if (!options.flag("compile-only")) {

@@ -7,23 +7,29 @@
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
 
+#include <optional>
 #include <string>
 
 namespace onchip {
 
 inline constexpr const char* kOwn = "onchip";
 
-// With the plans of the step that was asked for, or the kernels' own pick, with the fields that are asked for.
+// The program of the plan that is asked for, or else of the fastest one on the chip, that the compiler confirms.
+struct OwnProgram {
+  TrainingProgram program;
+  std::optional<TrainingPlan> refused;  // the model's, if the compiler spills it and another is taken
+};
 // Compiles, and lays a sparse network out. Throws InputError for what the kernels do not train.
-TrainingProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
+OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
 
 struct OwnStep {
   TrainingWays ways;
-  TrainingPlanText plan;
-  LibraryTraining price = {};  // of the plans that ran
+  TrainingPlan plan;  // that runs
+  std::optional<TrainingPlan> refused;
+  PhasePrice price;  // of that plan, of an iteration
 };
 
 // Onto the current device, to be timed. Throws CudaError.
-OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const TrainingProgram& program);
+OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made);
 
 }  // namespace onchip

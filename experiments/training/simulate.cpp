@@ -6,6 +6,7 @@
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/plan/plan_text.hpp"
 #include "model/training/recurrence_price.hpp"
 #include "sim/training/simulate_recurrence.hpp"
 
@@ -22,16 +23,25 @@ double priced_us(const Chip& chip, const TrainingSize& size, const RecurrencePla
 
 }  // namespace
 
+DenseTrainingPlan replayed_plan(const Chip& chip, const AskedTraining& asked) {
+  if (asked.training.mask) {
+    throw InputError("the simulator replays recurrences of dense networks: leave --density, --mask and --weights out");
+  }
+  const TrainingPlan plan = plan_training_on_chip(chip, asked.training, asked.constraints).value_or_throw().plan;
+  const auto* const dense = std::get_if<DenseTrainingPlan>(&plan);
+  if (dense == nullptr) {
+    throw InputError("the plan '" + to_string(plan) +
+                     "' has no recurrences of onchip's kernels, which is what the simulator replays");
+  }
+  return *dense;
+}
+
 // All layers and directions have the same two recurrences.
 int simulate_training(const Options& options, const ChipFile& chip, const AskedTraining& asked,
                       const SimulationOptions& simulation) {
   const Training& training = asked.training;
-  if (training.mask) {
-    throw InputError("the simulator replays recurrences of dense networks: leave --density, --mask and --weights out");
-  }
   const Recurrent& network = training.network;
-  const TrainingStep step = asked.step ? *asked.step : own_step(chip.chip, training, asked.stash);
-  check(training, step);
+  const DenseTrainingPlan plan = replayed_plan(chip.chip, asked);
   Output output(options);
   Report report;
   Table table{{"pass", "simulated us", "predicted us", "binding", "plan"}, {}};
@@ -44,23 +54,18 @@ int simulate_training(const Options& options, const ChipFile& chip, const AskedT
                         "simulated_us", "predicted_us", "binding", "plan",  "polls_in_vain"};
   report.csv.columns.insert(report.csv.columns.end(), part_columns.begin(), part_columns.end());
   report.json = {{"chip", chip.chip.name}, {"recurrences", Json::array()}};
-  for (const PhaseKind kind : {PhaseKind::forward, PhaseKind::backward}) {
-    const auto phase = std::ranges::find(step.phases, kind, &Phase::kind);
-    if (phase == step.phases.end()) {
-      throw InputError("this step has no " + std::string(name(kind)) +
-                       " recurrence of onchip's kernels, which is what the simulator replays");
-    }
-    const auto& plan = std::get<RecurrencePlan>(phase->how);
-    const TrainingSize size = size_of(training);
-    const bool is_backward = kind == PhaseKind::backward;
-    const RecurrenceRun run = simulate_recurrence(chip.chip, size, plan, is_backward, simulation);
-    const double predicted = priced_us(chip.chip, size, plan, is_backward);
-    const std::string pass(name(kind)), binding(name(run.binding()));
-    std::vector<std::string> shown{pass, fixed(run.step_us, 3), fixed(predicted, 3), binding, text(plan)};
+  const TrainingSize size = size_of(training);
+  for (const bool is_backward : {false, true}) {
+    const RecurrencePlan& pass_plan = is_backward ? plan.backward : plan.forward;
+    const RecurrenceRun run = simulate_recurrence(chip.chip, size, pass_plan, is_backward, simulation);
+    const double predicted = priced_us(chip.chip, size, pass_plan, is_backward);
+    const std::string pass = is_backward ? "backward" : "forward", binding(name(run.binding())),
+                      words = fields_text(pass_plan);
+    std::vector<std::string> shown{pass, fixed(run.step_us, 3), fixed(predicted, 3), binding, words};
     std::vector<std::string>& cells = report.csv.rows.emplace_back(std::vector<std::string>{
         chip.chip.name, std::string(info(network.cell).name), std::to_string(network.hidden),
         std::to_string(network.batch), std::string(info(network.precision).name), pass, significant(run.step_us, 6),
-        significant(predicted, 6), binding, text(plan), significant(run.polls_in_vain, 4)});
+        significant(predicted, 6), binding, words, significant(run.polls_in_vain, 4)});
     Json parts = Json::object();
     for (std::size_t i = 0; i < run.parts_us.size(); ++i) {
       shown.insert(shown.end() - 1, fixed(run.parts_us[i], 3));
@@ -69,7 +74,7 @@ int simulate_training(const Options& options, const ChipFile& chip, const AskedT
     }
     table.rows.push_back(std::move(shown));
     report.json["recurrences"].push_back({{"pass", pass},
-                                          {"plan", text(plan)},
+                                          {"plan", words},
                                           {"simulated_us", rounded(run.step_us)},
                                           {"predicted_us", rounded(predicted)},
                                           {"binding", binding},
@@ -110,12 +115,13 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
       file.fail(row, "a recurrence's time: expected one above 0");
     }
     try {
-      const RecurrencePlan plan = changed(RecurrencePlan{}, is_backward ? asked.backward : asked.forward);
+      const RecurrencePlan plan =
+          changed(RecurrencePlan{}, is_backward ? asked.constraints.fields.backward : asked.constraints.fields.forward);
       const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
       const double half = chip.gather_scatter * us;  // as of the model's recurrences
       rows[static_cast<std::size_t>(i)] = {
-          chip.name,  describe(asked.training.network),     is_backward ? "backward" : "forward",
-          text(plan), {measured, us, us - half, us + half}, priced_us(chip, size, plan, is_backward)};
+          chip.name,         describe(asked.training.network),     is_backward ? "backward" : "forward",
+          fields_text(plan), {measured, us, us - half, us + half}, priced_us(chip, size, plan, is_backward)};
     } catch (const InputError& error) {
       file.fail(row, error.what());
     }

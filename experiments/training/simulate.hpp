@@ -14,6 +14,9 @@
 
 namespace onchip {
 
+// The plan whose recurrences are replayed: the given one, or the fastest on the chip. Throws InputError where it is not
+// of dense recurrences.
+DenseTrainingPlan replayed_plan(const Chip& chip, const AskedTraining& asked);
 int simulate_training(const Options& options, const ChipFile& chip, const AskedTraining& asked,
                       const SimulationOptions& simulation);
 

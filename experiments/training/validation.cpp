@@ -6,7 +6,6 @@
 #include "experiments/training/answers.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
-#include "model/training/price.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -78,13 +77,13 @@ std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip,
                     kCudnnRows,
                     {}};
     try {
-      TrainingStep step = library_step();
+      TrainingPlan plan = CudnnTrainingPlan{};
       if (library == kKernelRows) {
-        row.way = asked.forward + " | " + asked.backward;
-        step = with_plans(own_step(chip, training), asked.forward, asked.backward);
-        check(training, step);
+        const PassFields& fields = asked.constraints.fields;
+        row.way = fields.forward + " | " + fields.backward;
+        plan = with_passes(training, fields);
       }
-      const TrainingPrice priced = price(chip, training, step);
+      const PhasePrice priced = predict(chip, training, plan).iteration;
       const double steps = training.network.steps;
       row.comparison = {file.number(i, "us"), priced.us / steps, priced.low_us / steps, priced.high_us / steps};
       row.without = predict_without(chip, ablations,

@@ -7,6 +7,7 @@
 #include "experiments/feed_forward/answers.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/configuration.hpp"
+#include "experiments/training/answers.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
@@ -84,16 +85,22 @@ std::string to_text(const FitAnswer& answer, bool sized) {
 }  // namespace
 
 int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments,
-                                     {chip_options(), network_options(), plan_options(), whole_plan_option(),
-                                      granule_option(), fit_options(), feed_forward_options(), output_options()});
+  const auto options = parse_options(
+      verb, arguments,
+      {chip_options(), network_options(), plan_options(), whole_plan_option(), granule_option(), fit_options(),
+       whole_network_options(), training_options(), feed_forward_options(), output_options()});
   if (!options) {
     return 0;
   }
-  if (asks_feed_forward(*options,
-                        {network_options(), plan_options(), whole_plan_option(), granule_option(), fit_options()})) {
+  if (asks_feed_forward(*options, {network_options(), plan_options(), whole_plan_option(), granule_option(),
+                                   fit_options(), whole_network_options(), training_options()})) {
     return fit_feed_forward(*options);
   }
+  if (asks_training(*options)) {
+    refuse_beside(*options, "mode", {fit_options()}, {});
+    return fit_training(*options);
+  }
+  refuse_stack(*options);
   const Question question{read_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
                           read_granule(*options)};
   const Chip& chip = question.chip.chip;

@@ -62,7 +62,7 @@ OptionGroup measure_options() {
       ("arch", po::value<std::string>()->value_name("SM"),
        "Compile for this architecture, with --compile-only (default: the chip's).")
       ("plan-forward", po::value<std::string>()->value_name("FIELDS"),
-       "With --mode train change fields of the forward recurrence's plan: \"turns=2 warps=16\". A file of --configurations has "
+       "With --mode train change fields of the forward recurrence's plan: \"sub_batches=2 warps=16\". A file of --configurations has "
        "them as columns plan_forward and plan_backward.")
       ("plan-backward", po::value<std::string>()->value_name("FIELDS"), "The same of the backward recurrence's.");
   // clang-format on
@@ -262,7 +262,10 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   const bool is_feed_forward =
       asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
   const bool trains_file = options->text("mode") == "train" && options->given("configurations");
-  std::optional<AskedTraining> training = trains_file ? std::nullopt : read_training(*options);
+  std::optional<AskedTraining> training;
+  if (!trains_file && asks_training(*options)) {
+    training = read_training(*options);
+  }
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;

@@ -95,8 +95,8 @@ int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
   if (asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options(), whole_plan_option()})) {
     return predict_feed_forward(*options);
   }
-  if (const auto training = read_training(*options)) {
-    return predict_training(*options, *training);
+  if (asks_training(*options)) {
+    return predict_training(*options);
   }
   const Question question{read_chip(*options),
                           read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true)};

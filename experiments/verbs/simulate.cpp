@@ -248,9 +248,9 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
     }
     return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options).threads);
   }
-  if (const auto training = read_training(*options)) {
+  if (asks_training(*options)) {
     refuse_beside(*options, "mode", {file_options()}, {});
-    return simulate_training(*options, read_chip(*options), *training, read_simulation(*options));
+    return simulate_training(*options, read_chip(*options), read_training(*options), read_simulation(*options));
   }
   if (!options->given("trace") && options->given("configurations")) {
     return simulate_many(*options);

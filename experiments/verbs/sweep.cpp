@@ -6,6 +6,7 @@
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/reports/simulation_report.hpp"
+#include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
@@ -78,8 +79,9 @@ SweepSpec read_spec(const Options& options) {
     read_spec_file(spec, options.text("spec"));
   }
   std::vector<std::pair<std::string, std::string>> keys;  // option, key
-  for (const char* key : {"chip", "cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights",
-                          "tensor", "plan", "family", "tier", "network", "images", "sample", "alive", "gpus"}) {
+  for (const char* key : {"chip",   "cell",    "hidden", "batch", "steps",  "density", "precision", "mask",
+                          "seed",   "weights", "tensor", "plan",  "family", "tier",    "network",   "images",
+                          "sample", "alive",   "gpus",   "mode",  "stash",  "layers",  "input"}) {
     keys.emplace_back(key, key);
   }
   for (const FixableField& field : fixable_fields()) {
@@ -93,6 +95,9 @@ SweepSpec read_spec(const Options& options) {
     if (options.given(option) && !is_planners) {
       of_option(option, [&, &name = key] { spec.fix(name, text); });
     }
+  }
+  if (options.flag("bidirectional")) {
+    spec.fix("directions", "2");
   }
   for (const std::string& assignment : options.list("set")) {
     of_option("set", [&] { spec.fix(assignment); });
@@ -195,11 +200,11 @@ PlannedNetwork measured(const Chip& chip, const Configuration& configuration, co
 
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   constexpr int kInterrupted = 130;  // as a shell says of what SIGINT ended
-  const auto options =
-      parse_options(verb, arguments,
-                    {sweep_options(), chip_options(), network_options(), plan_options(), whole_plan_option(),
-                     feed_forward_options(), granule_option(), sweep_output_options()},
-                    "spec");
+  const auto options = parse_options(
+      verb, arguments,
+      {sweep_options(), chip_options(), network_options(), plan_options(), whole_plan_option(), whole_network_options(),
+       training_options(), feed_forward_options(), granule_option(), sweep_output_options()},
+      "spec");
   if (!options) {
     return 0;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The half of the C API that compiles and runs kernels.
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/api/cuda_errors.hpp"
 #include "kernels/recurrent/recurrence.hpp"
-#include "kernels/recurrent/spill_free_plan.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
 #include "model/families/planner.hpp"
@@ -79,8 +79,9 @@ onchip_status onchip_program_create(const onchip_chip* chip, const onchip_networ
     const Recurrent& asked = configuration.network;
     const SparseMatrix& weights = *configuration.weights;
     const std::string target = architecture == nullptr ? device_info().architecture : architecture;
-    const PlannedNetwork planned = choose_spill_free_plan(chip->file.chip, asked, RowProfile::from_matrix(weights),
-                                                          configuration.constraints, target);
+    const PlannedNetwork planned =
+        confirmed_plan(chip->file.chip, asked, RowProfile::from_matrix(weights), configuration.constraints, target)
+            .chosen;
     if (!planned.prediction.footprint.fits) {
       throw DoesNotFit(describe(asked) + " on " + chip->file.chip.name + " " + explain(planned.prediction.footprint));
     }

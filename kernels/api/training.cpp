@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API's training of one layer.
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/api/cuda_errors.hpp"
+#include "kernels/api/device_chip.hpp"
 #include "kernels/training/training_layer.hpp"
+#include "model/base/units.hpp"
 
 #include <array>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 struct onchip_training {
   onchip::TrainingLayer layer;
+  std::optional<onchip::TrainingPlan> refused;  // by the compiler
 };
 
 namespace onchip {
@@ -133,12 +138,33 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
           .length_bytes = layer->length_bytes};
 }
 
+// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are.
+static std::string why_a_library(const TrainingSize& size, Precision precision) {
+  const Chip chip = device_chip();
+  const PlannedTraining own = planned_layer(chip, size, precision);
+  const PlannedTraining best = *plan_training(chip, training_of(size, precision));
+  if (size.length_bytes != 0 || is_on_chip(best.plan)) {
+    return "";
+  }
+  return "cuDNN is the pick at this size: a step is priced " + fixed(best.prediction.step_us, 1) +
+         " us, with the quickest plan on the chip " + fixed(own.prediction.step_us, 1) + " us";
+}
+
 static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask, onchip_training** training,
                             onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(training, "training");
     const TrainingSize size = size_of(layer, mask);
-    *training = new onchip_training{TrainingLayer(size, static_cast<Precision>(layer->precision), mask)};
+    if (mask != nullptr && (mask->rows != 4 * size.hidden || mask->columns != size.hidden)) {
+      throw InputError("the mask is " + std::to_string(mask->rows) + " x " + std::to_string(mask->columns) +
+                       "; W_hh of the layer is " + std::to_string(4 * size.hidden) + " x " +
+                       std::to_string(size.hidden));
+    }
+    const auto precision = static_cast<Precision>(layer->precision);
+    const Chip chip = device_chip();
+    const Confirmed<TrainingPlan> plan = confirmed_plan(
+        chip, size, precision, mask, planned_layer(chip, size, precision, mask).plan, device_info().architecture);
+    *training = new onchip_training{TrainingLayer(size, precision, plan.chosen, chip, mask), plan.refused};
   });
 }
 
@@ -179,7 +205,8 @@ onchip_status onchip_training_plan(const onchip_training* training, char** plan,
   return guarded_cuda(error, [&] {
     require(training, "training");
     require(plan, "plan");
-    *plan = copy_of(training->layer.plan());
+    *plan = copy_of(to_string(training->layer.plan()) +
+                    (training->refused ? "; the compiler spills " + to_string(*training->refused) : ""));
   });
 }
 

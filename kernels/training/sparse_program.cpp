@@ -3,8 +3,8 @@
 
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
-#include "model/training/sparse_price.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,25 +15,14 @@ namespace onchip {
 namespace {
 
 SparseTraining::Pass pass_of(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh, bool is_backward,
-                             const Chip& chip, const std::string& architecture, const std::string& words) {
-  constexpr int kFewer = 8, kLeast = 16;
-  const auto sms = static_cast<int>(chip.sm_count);
-  const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
-  SparseRecurrence recurrence = choose_sparse_recurrence(chip, size, precision, w_hh, is_backward);
-  if (!words.empty()) {
-    recurrence = sparse_recurrence(size, precision, w_hh, changed(unsettled(recurrence.plan), words), is_backward, sms,
-                                   shared_bytes);
-  }
-  while (true) {
-    const CompileRequest request = compile_request(recurrence, size, precision, is_backward, architecture);
-    if (!compile(request).resources.spills() || recurrence.plan.register_words <= kLeast) {
-      SparseWords laid_out = lay_out(recurrence, size, w_hh, is_backward, all_cores());
-      return {std::move(recurrence), request, std::move(laid_out)};
-    }
-    SparseTrainingPlan plan = recurrence.plan;
-    plan.register_words -= kFewer;
-    recurrence = sparse_recurrence(size, precision, w_hh, plan, is_backward, sms, shared_bytes);
-  }
+                             const Chip& chip, const std::string& architecture, const SparseRecurrencePlan& plan) {
+  SparseRecurrence recurrence =
+      sparse_recurrence(size, precision, w_hh, plan, is_backward, static_cast<int>(chip.sm_count),
+                        static_cast<std::size_t>(chip.smem_bytes_per_block.value))
+          .value_or_throw();
+  CompileRequest request = compile_request(recurrence, size, precision, is_backward, architecture);
+  SparseWords laid_out = lay_out(recurrence, size, w_hh, is_backward, all_cores());
+  return {std::move(recurrence), std::move(request), std::move(laid_out)};
 }
 
 // The arrays of a pass.
@@ -140,8 +129,8 @@ struct SparseNodes {
 
 std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize& size, Precision precision,
                                                               const SparseMatrix& w_hh, const Chip& chip,
-                                                              const std::string& architecture,
-                                                              const std::string& forward, const std::string& backward) {
+                                                              const SparseTrainingPlan& plan,
+                                                              const std::string& architecture) {
   CompileRequest weights{"sparse_weights", kSparseWeightsSource, architecture, {}};
   define(weights.defines, "precision", static_cast<int>(precision));
   constexpr int kOfWord = 4;  // elements
@@ -153,8 +142,8 @@ std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize
     }
   }
   return std::make_shared<const SparseTraining>(SparseTraining{
-      pass_of(size, precision, w_hh, false, chip, architecture, forward),
-      pass_of(size, precision, w_hh, true, chip, architecture, backward), std::move(weights), std::move(mask)});
+      pass_of(size, precision, w_hh, false, chip, architecture, plan.forward),
+      pass_of(size, precision, w_hh, true, chip, architecture, plan.backward), std::move(weights), std::move(mask)});
 }
 
 TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
@@ -169,16 +158,24 @@ TrainingProgram sparse_training_program(const TrainingSize& size, Precision prec
   nodes.mask = program.add_array(sparse->mask);
   nodes.mask_gradient = program.add_kernel(sparse->weights, "mask_gradient");
   program.nodes = [nodes, dense = program.nodes](ArrayPlaces at) { return nodes.instead_of(dense(at), at); };
+  training.plan =
+      SparseTrainingPlan{.forward = sparse->forward.recurrence.plan, .backward = sparse->backward.recurrence.plan};
   training.sparse = std::move(sparse);
   return training;
 }
 
-TrainingPlanText plan_text(const TrainingProgram& training) {
-  const auto of = [](const auto& forward, const auto& backward) {
-    return TrainingPlanText{text(forward), text(backward)};
-  };
-  return training.sparse ? of(training.sparse->forward.recurrence.plan, training.sparse->backward.recurrence.plan)
-                         : of(training.plan.forward, training.plan.backward);
+TrainingProgram training_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
+                                 const SparseMatrix* mask, const Chip& chip, const std::string& architecture) {
+  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
+    return training_program(size, precision, *dense, architecture);
+  }
+  const auto* const sparse = std::get_if<SparseTrainingPlan>(&plan);
+  if (sparse == nullptr || mask == nullptr) {
+    throw InputError("there are no kernels for the plan '" + to_string(plan) + "'" +
+                     (sparse == nullptr ? "" : " without a mask"));
+  }
+  return sparse_training_program(size, precision,
+                                 lay_out_sparse_training(size, precision, *mask, chip, *sparse, architecture));
 }
 
 }  // namespace onchip

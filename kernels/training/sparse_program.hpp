@@ -25,22 +25,19 @@ struct SparseTraining {
   std::vector<std::byte> mask;  // of four neighbouring elements of W_hh: a bit for each that may have a gradient
 };
 
-// `w_hh` [4 hidden, hidden] is the mask, whatever its values. Plans by keys that differ from the chosen ones. Moves
-// weights to shared memory until no kernel spills. Throws InputError if they do not fit.
+// `w_hh` [4 hidden, hidden] is the mask, whatever its values. Throws InputError if it does not fit on the chip.
 std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize& size, Precision precision,
                                                               const SparseMatrix& w_hh, const Chip& chip,
-                                                              const std::string& architecture,
-                                                              const std::string& forward = "",
-                                                              const std::string& backward = "");
+                                                              const SparseTrainingPlan& plan,
+                                                              const std::string& architecture);
 
 // Gradients of W_hh only where the mask has weights; weights elsewhere are not read.
 TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
                                         std::shared_ptr<const SparseTraining> sparse);
 
-// Its recurrences' plans, dense or sparse, as text.
-struct TrainingPlanText {
-  std::string forward, backward;
-};
-TrainingPlanText plan_text(const TrainingProgram& training);
+// Of either family, whose sparse one has a mask. Compiles nothing. Throws InputError for a plan that is not possible or
+// not of kernels.
+TrainingProgram training_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
+                                 const SparseMatrix* mask, const Chip& chip, const std::string& architecture);
 
 }  // namespace onchip

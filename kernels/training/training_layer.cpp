@@ -7,9 +7,6 @@
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse_program.hpp"
 #include "model/base/error.hpp"
-#include "model/base/units.hpp"
-#include "model/training/price.hpp"
-#include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
 #include <array>
@@ -87,28 +84,6 @@ void take_status(std::uint32_t& status) {
   }
 }
 
-TrainingPlan plan_for(const TrainingSize& size, const Chip& chip) {
-  try {
-    return choose_training_plan(size, chip);
-  } catch (const InputError& problem) {
-    throw DoesNotFit(problem.what());
-  }
-}
-
-TrainingProgram sparse_program_for(const TrainingSize& size, Precision precision, const SparseMatrix& mask,
-                                   const DeviceInfo& info) {
-  if (mask.rows != 4 * size.hidden || mask.columns != size.hidden) {
-    throw InputError("the mask is " + std::to_string(mask.rows) + " x " + std::to_string(mask.columns) +
-                     "; W_hh of the layer is " + std::to_string(4 * size.hidden) + " x " + std::to_string(size.hidden));
-  }
-  try {
-    return sparse_training_program(size, precision,
-                                   lay_out_sparse_training(size, precision, mask, device_chip(), info.architecture));
-  } catch (const InputError& problem) {
-    throw DoesNotFit(problem.what());
-  }
-}
-
 std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& request) {
   std::shared_ptr<const LoadedCubin>& cubin = shared().cubins[{device, fingerprint(request)}];
   if (!cubin) {
@@ -119,38 +94,36 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 
 }  // namespace
 
-std::string why_a_library(const TrainingSize& size, Precision precision) {
-  const Chip chip = device_chip();
-  plan_for(size, chip);
-  const Training training{{size.cell, precision, size.hidden, size.batch, static_cast<int>(size.steps), 1},
-                          {1, size.directions == 2, size.input}};
-  if (size.length_bytes != 0 || plan_training(chip, training) != library_step()) {
-    return "";
-  }
-  const auto us = [&](const TrainingStep& step) {
-    return fixed(price(chip, training, step).us / static_cast<double>(size.steps), 1) + " us";
-  };
-  return "cuDNN is the pick at this size: a step is priced " + us(library_step()) +
-         ", with the quickest plan on the chip " + us(own_step(chip, training));
-}
-
 TrainingHalf half_of(std::string_view label) {
   constexpr std::array<std::string_view, 4> kForward{"ranks forward", "prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
 }
 
-TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask) : size_(size) {
+namespace {
+
+// Whether two directions' recurrences run at once.
+bool is_beside(const TrainingProgram& training) {
+  const auto* const dense = std::get_if<DenseTrainingPlan>(&training.plan);
+  return dense != nullptr && dense->beside;
+}
+
+int backward_split(const TrainingPlan& plan) {
+  const auto* const dense = std::get_if<DenseTrainingPlan>(&plan);
+  return dense != nullptr ? dense->backward.split : std::get<SparseTrainingPlan>(plan).backward.split;
+}
+
+}  // namespace
+
+TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, const TrainingPlan& plan, const Chip& chip,
+                             const SparseMatrix* mask)
+    : size_(size) {
   const DeviceInfo info = device_info();
   device_ = current_device();
-  if (mask != nullptr) {
-    training_.push_back(sparse_program_for(size, precision, *mask, info));
-  }
-  const TrainingPlan plan_of_size = mask != nullptr ? TrainingPlan{} : plan_for(size, device_chip());
-  for (int direction = 0; mask == nullptr && direction < size.directions; ++direction) {
+  for (int direction = 0; direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
     of_direction.is_reverse = direction == 1;
-    training_.push_back(training_program(of_direction, precision, plan_of_size, info.architecture));
+    training_.push_back(training_program(of_direction, precision, plan, mask, chip, info.architecture));
   }
   const KernelProgram& program = training().program;
   const std::lock_guard lock(shared().mutex);
@@ -186,24 +159,15 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
       continue;
     }
     const Kernel& kernel = kernels_[node.kernel];
-    const int split = half_of(node.label) == TrainingHalf::forward ? 1
-                      : training().sparse                          ? training().sparse->backward.recurrence.plan.split
-                                                                   : training().plan.backward.split;
+    const int split = half_of(node.label) == TrainingHalf::forward ? 1 : backward_split(plan);
     const int at_once = split > 1 ? split * kernel.clusters(split, node.threads, node.shared_bytes)
                                   : info.sm_count * kernel.blocks_per_sm(node.threads, node.shared_bytes);
-    const int needed = node.blocks * (training().plan.beside ? 2 : 1);
+    const int needed = node.blocks * (is_beside(training()) ? 2 : 1);
     if (at_once < needed) {
       throw DoesNotFit("the device holds " + std::to_string(at_once) + " of " + std::to_string(needed) +
-                       " blocks at once with the plan '" + plan() + "'");
+                       " blocks at once with the plan '" + to_string(plan) + "'");
     }
   }
-}
-
-std::string TrainingLayer::plan() const {
-  const TrainingPlan& plan = training().plan;
-  const TrainingPlanText text = plan_text(training());
-  return (training().sparse ? "sparse, forward: " : "forward: ") + text.forward + "; backward: " + text.backward +
-         (plan.aligned ? "; products of aligned copies" : "") + (plan.beside ? "; both directions at once" : "");
 }
 
 void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const {
@@ -329,7 +293,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
 
 void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
                                     std::byte* workspace) const {
-  if (!training().plan.beside) {
+  if (!is_beside(training())) {
     run(first, stream, workspace);
     run(second, stream, workspace);
     return;

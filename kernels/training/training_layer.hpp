@@ -5,6 +5,7 @@
 
 #include "kernels/runtime/device.hpp"
 #include "kernels/training/training_program.hpp"
+#include "model/chip/chip.hpp"
 #include "model/workload/mask.hpp"
 
 #include <cstddef>
@@ -22,21 +23,19 @@ enum class TrainingHalf { forward, backward };
 // Of a node of the program, by its label.
 TrainingHalf half_of(std::string_view label);
 
-// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are.
-// Throws DoesNotFit if there is no plan.
-std::string why_a_library(const TrainingSize& size, Precision precision);
-
 class TrainingLayer {
  public:
-  // Plans for the current device, compiles and loads; not while a stream is captured. Kernels stay loaded until the
-  // process ends, one for all layers that share it, so that a captured graph may outlive the layer. Throws DoesNotFit
-  // if there is no plan. `mask` of an LSTM's W_hh, [4 hidden, hidden], which stays, whatever its values: what follows
-  // from it lies in device memory of the layer's own, which then must outlive its graphs.
-  TrainingLayer(const TrainingSize& size, Precision precision, const SparseMatrix* mask = nullptr);
+  // Compiles and loads for the current device; not while a stream is captured. Kernels stay loaded until the process
+  // ends, one for all layers that share it, so that a captured graph may outlive the layer. Throws DoesNotFit if the
+  // device holds fewer blocks at once than the plan has, InputError for a plan that is not possible. `chip`: that the
+  // plan is of. `mask` of an LSTM's W_hh, [4 hidden, hidden], which stays, whatever its values: what follows from it
+  // lies in device memory of the layer's own, which then must outlive its graphs.
+  TrainingLayer(const TrainingSize& size, Precision precision, const TrainingPlan& plan, const Chip& chip,
+                const SparseMatrix* mask = nullptr);
 
   const TrainingProgram& training() const { return training_[0]; }  // of the first direction
   const TrainingSize& size() const { return size_; }
-  std::string plan() const;
+  const TrainingPlan& plan() const { return training().plan; }
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   std::size_t kept_bytes() const { return training().program.arrays[training().arrays.gates].bytes; }
 

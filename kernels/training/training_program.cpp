@@ -7,21 +7,21 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <future>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-constexpr int kKept = 4;        // values of a unit that forward leaves: i f g o, or r z n q
-constexpr int kTileStack = 16;  // bytes of a lane, of a tile of weights
-// Careful ways free four tiles at most: that is quicker done by moving them.
-constexpr int kMostCarefulStack = 4 * kTileStack;
+constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
+// Bytes of a lane. Careful ways free four tiles of 16 at most: that is quicker done by moving them to shared memory.
+constexpr int kMostCarefulStack = 64;
 
 using Arguments = TrainingArguments;
 
-CompileRequest request_of(const TrainingSize& size, Precision precision, const RecurrencePlan& plan, bool is_backward,
-                          const std::string& architecture) {
+}  // namespace
+
+CompileRequest compile_request(const TrainingSize& size, Precision precision, const RecurrencePlan& plan,
+                               bool is_backward, const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
   request.most_careful_stack = kMostCarefulStack;
@@ -36,7 +36,7 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
            {"sms", shape.sms},
            {"units", plan.units},
            {"batch_groups", plan.batch_groups},
-           {"turns", plan.turns},
+           {"turns", plan.sub_batches},
            {"samples", shape.samples},
            {"split", plan.split},
            {"threads", shape.threads / plan.warp_groups},
@@ -54,26 +54,12 @@ CompileRequest request_of(const TrainingSize& size, Precision precision, const R
   return request;
 }
 
-CompileRequest without_spill(const TrainingSize& size, Precision precision, RecurrencePlan& plan, bool is_backward,
-                             const std::string& architecture) {
-  constexpr int kMore = 2;
-  const int tiles = recurrence_shape(size, plan, is_backward).tiles;
-  while (true) {
-    CompileRequest request = request_of(size, precision, plan, is_backward, architecture);
-    const ResourceReport resources = plan.shared_tiles == tiles ? ResourceReport() : compile(request).resources;
-    if (!resources.spills()) {
-      return request;
-    }
-    // Half of what is on the stack: it goes there sooner than it has to.
-    plan.shared_tiles =
-        std::min(tiles, plan.shared_tiles + kMore * std::max(1, resources.stack_bytes / kTileStack / (2 * kMore)));
-  }
-}
+namespace {
 
 struct Builder {
   TrainingSize size;
   Precision precision;
-  TrainingPlan plan;
+  DenseTrainingPlan plan;
   TrainingArrays arrays;
   bool launches = true;  // the dense recurrences
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
@@ -191,7 +177,7 @@ struct Builder {
 
 }  // namespace
 
-TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
                                  const std::string& architecture, const RecurrenceKernels* instead) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
     throw InputError("layers are trained on the chip in 'fp16' or 'bf16', not in '" +
@@ -205,16 +191,10 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   of_size(size.hidden, "a hidden size");
   of_size(size.batch, "a batch");
   of_size(size.steps * size.batch, "samples of all steps");
-  CompileRequest forward, backward;
-  if (instead) {
-    forward = instead->forward;
-    backward = instead->backward;
-  } else {
-    std::future<CompileRequest> beside = std::async(
-        std::launch::async, [&] { return without_spill(size, precision, plan.backward, true, architecture); });
-    forward = without_spill(size, precision, plan.forward, false, architecture);
-    backward = beside.get();
-  }
+  const CompileRequest forward =
+      instead ? instead->forward : compile_request(size, precision, plan.forward, false, architecture);
+  const CompileRequest backward =
+      instead ? instead->backward : compile_request(size, precision, plan.backward, true, architecture);
   Builder b{size, precision, plan, {}, instead == nullptr};
   KernelProgram program;
   b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");

@@ -47,7 +47,7 @@ struct TrainingProgram {
   KernelProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
   TrainingPlan plan;
-  std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: what there is in the place of a plan
+  std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: of a sparse one
   int ranks = 0, ranks_back = 0;                      // arrays: of each half, see device/arguments.hpp
   // Of sequences with lengths, those of program for other rows.
   std::function<std::vector<ProgramNode>(ArrayPlaces, const TrainingRows&)> nodes_of_rows = {};
@@ -59,8 +59,12 @@ struct RecurrenceKernels {
   std::size_t bias_bytes = 0;
 };
 
-// Moves tiles to shared memory until no kernel spills. Throws InputError for a plan that is not possible.
-TrainingProgram training_program(const TrainingSize& size, Precision precision, TrainingPlan plan,
+// A pass's kernel.
+CompileRequest compile_request(const TrainingSize& size, Precision precision, const RecurrencePlan& plan,
+                               bool is_backward, const std::string& architecture);
+
+// Compiles nothing. Throws InputError for a plan that is not possible.
+TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
                                  const std::string& architecture, const RecurrenceKernels* instead = nullptr);
 
 }  // namespace onchip

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/answer/capacity.hpp"
+#include "model/answer/chip_changes.hpp"
 #include "model/answer/configuration.hpp"
 #include "model/chip/chip.hpp"
 
@@ -87,27 +88,14 @@ struct WhatIfSide {
   Case answer;
   int largest_hidden = 0;  // as fit() finds it
 };
-// One change of several. Alone it may be impossible.
-struct WhatIfChange {
-  std::string change;  // "sm.count=+10%"
-  std::optional<WhatIfSide> side = {};
-  std::string problem = {};  // why there is none
-};
-struct WhatIfAnswer {
-  WhatIfSide base;
-  std::vector<WhatIfChange> alone = {};  // of several changes
-  std::optional<WhatIfSide> changed = {};
+using WhatIfChange = ChangeOf<WhatIfSide>;
+struct WhatIfAnswer : ComparedOf<WhatIfSide> {
   std::optional<std::vector<Sensitivity>> sensitivity = {};  // of the base
   std::optional<std::vector<OneMore>> one_more = {};         // of the base
 };
 // Ranking the chip's numbers takes the longest, and may be left out.
 WhatIfAnswer what_if(const Question& base, const std::vector<std::string>& changes = {}, bool ranks_numbers = true);
 
-// How much more the changes together do than the sum of what each does alone, of the base's; nothing where one of them
-// has no answer.
-struct Interaction {
-  double hidden_percent = 0, step_percent = 0;
-};
 std::optional<Interaction> interaction(const WhatIfAnswer& answer);
 
 }  // namespace onchip

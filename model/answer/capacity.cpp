@@ -14,11 +14,6 @@
 
 namespace onchip {
 
-namespace {
-
-// The largest number of granules that fit, 0 if not even one does. Footprints grow with the size, but for rounding:
-// from where the answer is expected in growing strides to a size that does not fit, or one that does, then halved, then
-// over the ripples.
 int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int expected, int stride) {
   constexpr int kRipple = 8;
   const int first = std::clamp(expected, 1, most);
@@ -49,6 +44,8 @@ int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int exp
   }
   return fits;
 }
+
+namespace {
 
 // Unless asked otherwise, what fits stays in registers and shared memory.
 Constraints on_chip(Constraints constraints) {
@@ -98,12 +95,23 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
   return capacity;
 }
 
+namespace {
+
+PlanTime plan_time(const PlannedNetwork& planned) {
+  return {planned.prediction.footprint.fits, planned.prediction.step_us, to_string(planned.plan)};
+}
+
+}  // namespace
+
 bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed) {
-  const Prediction &a = base.prediction, &b = changed.prediction;
-  if (!a.footprint.fits || !b.footprint.fits) {
-    return a.footprint.fits != b.footprint.fits;
+  return is_told(plan_time(base), plan_time(changed));
+}
+
+bool is_told(const PlanTime& base, const PlanTime& changed) {
+  if (!base.fits || !changed.fits) {
+    return base.fits != changed.fits;
   }
-  return std::abs(b.step_us / a.step_us - 1) > (base.plan == changed.plan ? kSamePlanError : kOtherPlanError);
+  return std::abs(changed.us / base.us - 1) > (base.plan == changed.plan ? kSamePlanError : kOtherPlanError);
 }
 
 namespace {
@@ -114,28 +122,41 @@ bool decides_size(std::string_view key) {
          (!key.starts_with("cluster.") || key == "cluster.usable_sms");
 }
 
-// The largest network on a chip, in granules, near what is expected.
-int capacity_near(const Chip& chip, const Recurrent& network, MaskKind kind, const Constraints& constraints,
-                  int granule, int expected, int stride) {
-  const auto fits_at = [&](int granules) {
-    Recurrent sized = network;
-    sized.hidden = granules * granule;
-    return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), constraints);
+// Of networks with rows as they are expected, sizes in granules.
+AskedOfChips asked_of(const Recurrent& network, const RowProfile& rows, int granule, const Constraints& constraints) {
+  const auto capacity = [=, kind = rows.kind()](const Chip& chip, int expected, int stride) {
+    const auto fits_at = [&](int granules) {
+      Recurrent sized = network;
+      sized.hidden = granules * granule;
+      return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), on_chip(constraints));
+    };
+    return largest_that_fits(fits_at, kMaxHidden / granule, expected, stride);
   };
-  return largest_that_fits(fits_at, kMaxHidden / granule, expected, stride);
+  const auto time = [&rows, network, constraints](const Chip& chip) {
+    return plan_time(choose_plan(chip, network, rows, constraints));
+  };
+  return {capacity, time, network.hidden / granule};
 }
 
 }  // namespace
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
                                        int granule, const Constraints& constraints) {
-  const PlannedNetwork base = choose_plan(file.chip, network, rows, constraints);
-  const auto capacity = [&](const Chip& chip, int expected) {  // granules
+  return sensitivities(file, asked_of(network, rows, granule, constraints));
+}
+
+std::vector<OneMore> one_more(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
+                              const Constraints& constraints) {
+  return one_more(file, asked_of(network, rows, 1, constraints));
+}
+
+std::vector<Sensitivity> sensitivities(const ChipFile& file, const AskedOfChips& asked) {
+  const PlanTime base = asked.time(file.chip);
+  const auto capacity = [&](const Chip& chip, int expected) {
     constexpr int kStrides = 16;
-    return capacity_near(chip, network, rows.kind(), on_chip(constraints), granule, expected,
-                         std::max(1, expected / kStrides));
+    return asked.capacity(chip, expected, std::max(1, expected / kStrides));
   };
-  const int base_capacity = capacity(file.chip, network.hidden / granule);
+  const int base_capacity = capacity(file.chip, asked.expected);
   std::vector<ChipKey> keys;
   std::ranges::copy_if(chip_keys(), std::back_inserter(keys), [](const ChipKey& key) {
     return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
@@ -154,9 +175,9 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
     if (base_capacity > 0 && decides_size(key.key)) {
       s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
     }
-    const PlannedNetwork planned = choose_plan(changed, network, rows, constraints);
-    s.step_percent = 100 * (planned.prediction.step_us / base.prediction.step_us - 1);
-    s.is_told = is_told(base, planned);
+    const PlanTime time = asked.time(changed);
+    s.step_percent = 100 * (time.us / base.us - 1);
+    s.is_told = is_told(base, time);
   });
   std::erase_if(result, [](const Sensitivity& s) {
     return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;
@@ -168,14 +189,13 @@ std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& ne
   return result;
 }
 
-std::vector<OneMore> one_more(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
-                              const Constraints& constraints) {
-  const PlannedNetwork base = choose_plan(file.chip, network, rows, constraints);
+std::vector<OneMore> one_more(const ChipFile& file, const AskedOfChips& asked) {
+  const PlanTime base = asked.time(file.chip);
   const auto capacity = [&](const Chip& chip, int expected) {
     constexpr int kStride = 4;
-    return capacity_near(chip, network, rows.kind(), on_chip(constraints), 1, expected, kStride);
+    return asked.capacity(chip, expected, kStride);
   };
-  const int base_capacity = capacity(file.chip, network.hidden);
+  const int base_capacity = capacity(file.chip, asked.expected);
   const double registers = hardware_step(file.chip, *find_key("registers.per_sm"));
   std::vector<OneMore> result{{"sm.count", "1"},
                               {"sm.clock", "1 MHz"},
@@ -199,9 +219,9 @@ std::vector<OneMore> one_more(const ChipFile& file, const Recurrent& network, co
     if (decides_size(key.key)) {
       more.hidden = capacity(changed.chip, base_capacity) - base_capacity;
     }
-    const PlannedNetwork planned = choose_plan(changed.chip, network, rows, constraints);
-    more.step_us = planned.prediction.step_us - base.prediction.step_us;
-    more.is_told = is_told(base, planned);
+    const PlanTime time = asked.time(changed.chip);
+    more.step_us = time.us - base.us;
+    more.is_told = is_told(base, time);
   });
   return result;
 }

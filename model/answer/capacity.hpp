@@ -13,6 +13,10 @@
 
 namespace onchip {
 
+// The largest number up to `most` that fits, 0 if not even 1 does. What is needed grows with it, but for rounding: the
+// search goes from what is expected by growing strides, then halves, then looks over the ripples.
+int largest_that_fits(const std::function<bool(int)>& fits_at, int most, int expected = 1, int stride = 1);
+
 // The plan of a network of a given size.
 using PlanOf = std::function<PlannedNetwork(const Recurrent&, const Constraints&)>;
 
@@ -33,6 +37,13 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
 inline constexpr double kSamePlanError = 0.026, kOtherPlanError = 0.053;
 // Whether two predicted times of a step differ by more than that.
 bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed);
+// The same of what plans take whose texts are known.
+struct PlanTime {
+  bool fits = false;
+  double us = 0;
+  std::string plan;
+};
+bool is_told(const PlanTime& base, const PlanTime& changed);
 
 // How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
 struct Sensitivity {
@@ -45,6 +56,15 @@ struct Sensitivity {
 std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
                                        int granule, const Constraints& constraints = {});
 
+// The same, whatever is asked of a chip: the largest size on it, where one near `expected` is looked for first, and the
+// time of the plan.
+struct AskedOfChips {
+  std::function<int(const Chip&, int expected, int stride)> capacity;
+  std::function<PlanTime(const Chip&)> time;
+  int expected = 1;  // capacity
+};
+std::vector<Sensitivity> sensitivities(const ChipFile& chip, const AskedOfChips& asked);
+
 // What one more of a chip number buys, everything else unchanged: an SM, a KiB, a bank.
 struct OneMore {
   std::string_view key;
@@ -55,5 +75,6 @@ struct OneMore {
 };
 std::vector<OneMore> one_more(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
                               const Constraints& constraints = {});
+std::vector<OneMore> one_more(const ChipFile& chip, const AskedOfChips& asked);
 
 }  // namespace onchip

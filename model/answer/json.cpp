@@ -4,6 +4,7 @@
 #include "model/base/units.hpp"
 #include "model/plan/plan_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace onchip {
@@ -44,32 +45,41 @@ Json to_json(const Recurrent& network) {
           {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
 }
 
-namespace {
-
-// The elements of a list in a plan's text, "3/2" or "3:4x1,120:2x1": numbers where they are, else text.
-Json list_json(const std::string& text) {
-  Json json = Json::array();
-  for (const std::string_view element : split_text(text, text.find(',') == std::string::npos ? '/' : ',')) {
+// The elements of a list in a plan's text, "3/2" or "3:4x1,120:2x1": numbers where they are, else text. Of a plan
+// within a plan, "[warps=8 ahead=16]", its fields by name.
+Json list_json(std::string_view text) {
+  const auto value = [](std::string_view element) {
     const Json number = Json::parse(element, nullptr, /*allow_exceptions=*/false);
-    json.push_back(number.is_number_integer() ? number : Json(element));
+    return number.is_number_integer() ? number : Json(element);
+  };
+  if (text.starts_with('[') && text.ends_with(']')) {
+    Json json = Json::object();
+    for (const std::string_view word : split_text(text.substr(1, text.size() - 2), ' ')) {
+      const std::size_t equals = std::min(word.find('='), word.size() - 1);
+      json[std::string(word.substr(0, equals))] = value(word.substr(equals + 1));
+    }
+    return json;
+  }
+  Json json = Json::array();
+  for (const std::string_view element : split_text(text, text.find(',') == std::string_view::npos ? '/' : ',')) {
+    json.push_back(value(element));
   }
   return json;
 }
 
-}  // namespace
-
 Json to_json(const Plan& plan) {
-  Json json{{"family", family_name(plan)}};
-  std::visit(
-      [&](const auto& of_family) {
-        for (const auto& field : fields(of_family)) {
-          json[std::string(field.name)] = field.is_list()     ? list_json(field.write(of_family))
-                                          : field.is_number() ? Json(field.get(of_family))
-                                                              : Json(value_text(field, field.get(of_family)));
-        }
-      },
-      plan);
-  json["text"] = to_string(plan);
+  return std::visit([](const auto& of_family) { return plan_json(of_family); }, plan);
+}
+
+Json resources_json(const Footprint& footprint) {
+  Json json = Json::array();
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    const ResourceUse& use = footprint.resources[i];
+    json.push_back({{"name", kResources[i].name},
+                    {"used", rounded(use.used, 9)},
+                    {"available", rounded(use.available, 9)},
+                    {"unit", kResources[i].unit}});
+  }
   return json;
 }
 
@@ -88,14 +98,7 @@ Json to_json(const Case& answer, Binding binding) {
   json["fits"] = prediction.footprint.fits;
   json["registers_in_doubt"] = prediction.footprint.registers_in_doubt;
   json["binding"] = binding_name(prediction, binding);
-  json["resources"] = Json::array();
-  for (std::size_t i = 0; i < kResources.size(); ++i) {
-    const ResourceUse& use = prediction.footprint.resources[i];
-    json["resources"].push_back({{"name", kResources[i].name},
-                                 {"used", rounded(use.used, 9)},
-                                 {"available", rounded(use.available, 9)},
-                                 {"unit", kResources[i].unit}});
-  }
+  json["resources"] = resources_json(prediction.footprint);
   json["step_us"] = time_json(prediction, prediction.step_us);
   json["interval_us"] = {time_json(prediction, prediction.low_us), time_json(prediction, prediction.high_us)};
   json["floor_us"] = prediction.floor_us > 0 ? time_json(prediction, prediction.floor_us) : Json(nullptr);
@@ -176,37 +179,25 @@ Json to_json(const RankAnswer& answer) {
   return versioned(json);
 }
 
-Json to_json(const WhatIfAnswer& answer) {
-  Json json{{"base", to_json(answer.base)}};
-  const auto changed_json = [&](const WhatIfSide& side) {
-    Json changed = to_json(side);
-    changed["difference_is_told"] = is_told(answer.base.answer.planned, side.answer.planned);
-    return changed;
-  };
-  if (answer.changed) {
-    json["changed"] = changed_json(*answer.changed);
+void add_numbers(Json& json, const std::optional<Interaction>& interaction,
+                 const std::optional<std::vector<Sensitivity>>& sensitivity,
+                 const std::optional<std::vector<OneMore>>& one_more) {
+  if (interaction) {
+    json["interaction"] = {{"d_hidden_percent", rounded(interaction->hidden_percent)},
+                           {"d_step_percent", rounded(interaction->step_percent)}};
   }
-  for (const WhatIfChange& one : answer.alone) {
-    Json alone = one.side ? changed_json(*one.side) : Json{{"problem", one.problem}};
-    alone["change"] = one.change;
-    json["alone"].push_back(std::move(alone));
-  }
-  if (const auto more = interaction(answer)) {
-    json["interaction"] = {{"d_hidden_percent", rounded(more->hidden_percent)},
-                           {"d_step_percent", rounded(more->step_percent)}};
-  }
-  if (answer.sensitivity) {
+  if (sensitivity) {
     json["sensitivity"] = Json::array();
-    for (const Sensitivity& s : *answer.sensitivity) {
+    for (const Sensitivity& s : *sensitivity) {
       json["sensitivity"].push_back({{"key", s.key},
                                      {"d_hidden_percent", rounded(s.hidden_percent)},
                                      {"d_step_percent", rounded(s.step_percent)},
                                      {"difference_is_told", s.is_told}});
     }
   }
-  if (answer.one_more) {
+  if (one_more) {
     json["one_more"] = Json::array();
-    for (const OneMore& more : *answer.one_more) {
+    for (const OneMore& more : *one_more) {
       json["one_more"].push_back({{"key", more.key},
                                   {"amount", more.amount},
                                   {"d_hidden", more.hidden},
@@ -214,6 +205,13 @@ Json to_json(const WhatIfAnswer& answer) {
                                   {"difference_is_told", more.is_told}});
     }
   }
+}
+
+Json to_json(const WhatIfAnswer& answer) {
+  Json json = compared_json(
+      answer, [](const WhatIfSide& side) { return to_json(side); },
+      [&](const WhatIfSide& side) { return is_told(answer.base.answer.planned, side.answer.planned); });
+  add_numbers(json, interaction(answer), answer.sensitivity, answer.one_more);
   return versioned(json);
 }
 

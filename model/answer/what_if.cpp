@@ -2,8 +2,6 @@
 // What if the chip were another? Its changes, each alone and all together; which of its numbers matter, and what one
 // more of them buys.
 #include "model/answer/answer.hpp"
-#include "model/base/error.hpp"
-#include "model/base/parallel.hpp"
 
 #include <algorithm>
 
@@ -33,35 +31,8 @@ WhatIfSide side_of(const ChipFile& chip, const Question& question) {
 
 WhatIfAnswer what_if(const Question& base, const std::vector<std::string>& changes, bool ranks_numbers) {
   const Configuration& configuration = base.configuration;
-  ChipFile together = base.chip;
-  for (const std::string& change : changes) {
-    set_chip_key(together, change);
-  }
-  WhatIfAnswer answer;
-  if (changes.size() > 1) {
-    for (const std::string& change : changes) {
-      answer.alone.push_back({change});
-    }
-  }
-  parallel_for(static_cast<int>(answer.alone.size()) + 2, all_cores(), [&](int i) {
-    if (i == 0) {
-      answer.base = side_of(base.chip, base);
-    } else if (i == 1) {
-      if (!changes.empty()) {
-        answer.changed = side_of(together, base);
-      }
-    } else {
-      WhatIfChange& one = answer.alone[static_cast<std::size_t>(i) - 2];
-      ChipFile changed = base.chip;
-      try {
-        set_chip_key(changed, one.change);
-      } catch (const InputError& error) {
-        one.problem = error.what();
-        return;
-      }
-      one.side = side_of(changed, base);
-    }
-  });
+  WhatIfAnswer answer{
+      compare_chips<WhatIfSide>(base.chip, changes, [&](const ChipFile& chip) { return side_of(chip, base); })};
   if (!ranks_numbers) {
     return answer;
   }
@@ -75,24 +46,10 @@ WhatIfAnswer what_if(const Question& base, const std::vector<std::string>& chang
 }
 
 std::optional<Interaction> interaction(const WhatIfAnswer& answer) {
-  const auto fits = [](const std::optional<WhatIfSide>& side) {
-    return side && side->answer.planned.prediction.footprint.fits && side->largest_hidden > 0;
-  };
-  if (answer.alone.empty() || !fits(answer.base) || !fits(answer.changed) ||
-      !std::ranges::all_of(answer.alone, fits, &WhatIfChange::side)) {
-    return std::nullopt;
-  }
-  Interaction more;
-  const auto add = [&](const WhatIfSide& side, double times) {
-    const double step_us = answer.base.answer.planned.prediction.step_us;
-    more.step_percent += times * 100 * (side.answer.planned.prediction.step_us / step_us - 1);
-    more.hidden_percent += times * 100 * (static_cast<double>(side.largest_hidden) / answer.base.largest_hidden - 1);
-  };
-  add(*answer.changed, 1);
-  for (const WhatIfChange& one : answer.alone) {
-    add(*one.side, -1);
-  }
-  return more;
+  return interaction(static_cast<const ComparedOf<WhatIfSide>&>(answer), [](const WhatIfSide& side) {
+    const Prediction& prediction = side.answer.planned.prediction;
+    return AnswerNumbers{prediction.footprint.fits, prediction.step_us, side.largest_hidden};
+  });
 }
 
 }  // namespace onchip

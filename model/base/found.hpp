@@ -2,6 +2,8 @@
 // What a search found, or why it found nothing: a result, not an error.
 #pragma once
 
+#include "model/base/error.hpp"
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +27,12 @@ class Found {
   T& operator*() { return *value_; }
   T* operator->() { return &*value_; }
   const std::string& why() const { return why_; }  // "" where something was found
+  const T& value_or_throw() const {                // InputError that says why
+    if (!value_) {
+      throw InputError(why_);
+    }
+    return *value_;
+  }
 
  private:
   Found() = default;

@@ -44,6 +44,17 @@ constexpr std::array kTimes{
     NamedNumber<Prediction>{"high_us", [](const Prediction& prediction) { return prediction.high_us; }},
     NamedNumber<Prediction>{"floor_us", [](const Prediction& prediction) { return known(prediction.floor_us); }},
 };
+// Of a training that has a plan.
+constexpr std::array kTraining{
+    NamedNumber<TrainingCase>{"layers", [](const TrainingCase& of) { return double(of.training.stack.layers); }},
+    NamedNumber<TrainingCase>{"directions",
+                              [](const TrainingCase& of) { return double(of.training.stack.directions()); }},
+    NamedNumber<TrainingCase>{"us", [](const TrainingCase& of) { return of.planned->prediction.iteration.us; }},
+    NamedNumber<TrainingCase>{"stash_bytes",
+                              [](const TrainingCase& of) { return double(of.planned->prediction.stash_bytes); }},
+    NamedNumber<TrainingCase>{"workspace_bytes",
+                              [](const TrainingCase& of) { return double(of.planned->prediction.workspace_bytes); }},
+};
 // Of an inference that runs.
 using Inference = FeedForwardAnswer;
 constexpr std::array kInference{
@@ -61,6 +72,21 @@ constexpr std::array kInference{
 constexpr std::array<std::string_view, 13> kTerms{"exchange",   "staging",    "gather", "arithmetic",    "reduction",
                                                   "activation", "streaming",  "launch", "shared_memory", "issue",
                                                   "barrier",    "scoreboard", "skew"};
+
+const TrainingCase* training_of(const Answered& row) {
+  const auto* training = std::get_if<SweptTraining>(&row.of);
+  return training != nullptr && training->training != nullptr && training->training->planned ? training->training
+                                                                                             : nullptr;
+}
+// Of a recurrent network, whether it is trained or not.
+const SweptStep* step_of(const Answered& row) {
+  const auto* step = std::get_if<SweptStep>(&row.of);
+  return step != nullptr ? step : std::get_if<SweptTraining>(&row.of);
+}
+const Prediction* prediction_of(const Answered& row) {
+  const SweptStep* step = step_of(row);
+  return step != nullptr ? step->prediction : nullptr;
+}
 
 // Whether some family's plan has such a number; of those without it is 0.
 template <typename... P>
@@ -89,10 +115,6 @@ Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view n
   };
 }
 
-const Prediction* prediction_of(const Answered& row) {
-  const auto* step = std::get_if<SweptStep>(&row.of);
-  return step != nullptr ? step->prediction : nullptr;
-}
 const FeedForwardAnswer* inference_of(const Answered& row) {
   const auto* inference = std::get_if<SweptInference>(&row.of);
   return inference != nullptr ? inference->answer : nullptr;
@@ -101,7 +123,7 @@ const FeedForwardAnswer* inference_of(const Answered& row) {
 template <typename Of>
 Number_of of_step(Of of) {
   return [of](const Answered& row) {
-    const auto* step = std::get_if<SweptStep>(&row.of);
+    const SweptStep* step = step_of(row);
     return step != nullptr ? of(*step) : kUnknown;
   };
 }
@@ -130,6 +152,12 @@ std::vector<std::string> number_names() {
   }
   for (const auto& number : kInference) {
     names.emplace_back(number.name);
+  }
+  for (const auto& number : kTraining) {
+    names.emplace_back(number.name);
+  }
+  for (const std::string_view phase : kPhaseNames) {
+    names.push_back(std::string(phase) + "_us");
   }
   for (const std::string_view term : price_parts::kPartNames) {
     names.push_back(std::string(term) + "_ms");
@@ -167,6 +195,9 @@ std::string plan_text(const Answered& row) {
   if (const auto* step = std::get_if<SweptStep>(&row.of)) {
     return step->plan != nullptr ? to_string(*step->plan) : "";
   }
+  if (const TrainingCase* training = training_of(row)) {
+    return to_string(training->planned->plan);
+  }
   const FeedForwardAnswer* inference = inference_of(row);
   return inference != nullptr ? inference->plan_text() : "";
 }
@@ -183,6 +214,17 @@ Number_of find_number(std::string_view name) {
   }
   if (const auto time = named(kTimes); time != kTimes.end()) {
     return of_what_fits(time->of);
+  }
+  if (const auto number = named(kTraining); number != kTraining.end()) {
+    return [of = number->of](const Answered& row) {
+      const TrainingCase* training = training_of(row);
+      return training != nullptr ? of(*training) : kUnknown;
+    };
+  }
+  for (const std::string_view phase : kPhaseNames) {
+    if (name == std::string(phase) + "_us") {
+      return of_what_fits([phase](const Prediction& prediction) { return prediction.terms[phase]; });
+    }
   }
   if (const auto number = named(kInference); number != kInference.end()) {
     return of_what_runs(number->of);

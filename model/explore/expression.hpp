@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/answer/feed_forward/feed_forward.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/families/planner.hpp"
 
 #include <functional>
@@ -22,6 +23,10 @@ struct SweptStep {
   const Plan* plan = nullptr;
   const Prediction* prediction = nullptr;
 };
+// A training of a recurrent network: it has its plan in the case.
+struct SweptTraining : SweptStep {
+  const TrainingCase* training = nullptr;  // null where there is none, e.g. for a network that cannot be trained
+};
 // An inference of a feed-forward network; null: none answers.
 struct SweptInference {
   const FeedForwardAnswer* answer = nullptr;
@@ -30,7 +35,7 @@ struct SweptInference {
 // What a row tells, of whatever it is.
 struct Answered {
   const Chip* chip = nullptr;
-  std::variant<SweptStep, SweptInference> of = {};
+  std::variant<SweptStep, SweptInference, SweptTraining> of = {};
 };
 bool fits(const Answered& row);
 std::string_view binding(const Answered& row);  // "" where none answers

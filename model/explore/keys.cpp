@@ -24,7 +24,7 @@ struct NetworkKey {
   bool is_whole;
   double minimum, maximum;
   void (*apply)(Draft&, double);
-  unsigned of = kOfRecurrent;
+  unsigned of = kOfBoth;
 };
 constexpr double kInt = 2147483647;
 constexpr std::array kNetworkNumbers{
@@ -45,14 +45,26 @@ constexpr std::array kNetworkNumbers{
                kOfFeedForward},
     NetworkKey{"gpus", Subject::sequence, true, 1, kMostGpus,
                [](Draft& draft, double value) { draft.feed_forward.gpus = static_cast<int>(value); }, kOfFeedForward},
+    NetworkKey{"layers", Subject::sequence, true, 1, kMostLayers,
+               [](Draft& draft, double value) { draft.stack.layers = static_cast<int>(value); }, kOfTraining},
+    NetworkKey{"directions", Subject::sequence, true, 1, 2,
+               [](Draft& draft, double value) { draft.stack.bidirectional = value == 2; }, kOfTraining},
+    NetworkKey{"input", Subject::sequence, true, 1, kMaxHidden,
+               [](Draft& draft, double value) { draft.stack.input = static_cast<int>(value); }, kOfTraining},
 };
 
 struct NameKey {
   std::string_view name;
   Subject subject;
   void (*apply)(Draft&, const std::string&);
-  unsigned of = kOfRecurrent;
+  unsigned of = kOfBoth;
 };
+
+// Whether a plan's text, or a family's name, is of a training.
+bool is_of_training(std::string_view text) {
+  return is_training_family(text.substr(0, text.find(' ')));
+}
+
 constexpr std::array kNames{
     NameKey{"chip", Subject::chip,
             [](Draft& draft, const std::string& name) { draft.base = &draft.chips->find(name)->second.chip; }, kOfAll},
@@ -70,13 +82,34 @@ constexpr std::array kNames{
             [](Draft& draft, const std::string& text) { draft.feed_forward.network = text; }, kOfFeedForward},
     NameKey{"images", Subject::weights,
             [](Draft& draft, const std::string& text) { draft.feed_forward.images.images = text; }, kOfFeedForward},
+    NameKey{"mode", Subject::weights,
+            [](Draft& draft, const std::string& name) {
+              if (name != "train" && name != "inference") {
+                throw InputError("found " + in_quotes(name) + ": expected inference or train");
+              }
+              draft.trains = name == "train";
+            }},
+    NameKey{"stash", Subject::plan,
+            [](Draft& draft, const std::string& name) { draft.training.stash = parse_stash(name); }, kOfTraining},
     NameKey{"plan", Subject::plan,
-            [](Draft& draft, const std::string& text) { draft.configuration.plan = parse_plan(text); }},
-    NameKey{
-        "family", Subject::plan,
-        [](Draft& draft, const std::string& name) { draft.configuration.constraints.family = find_family(name).name; }},
+            [](Draft& draft, const std::string& text) {
+              if (is_of_training(text)) {
+                draft.training.plan = parse_training_plan(text);
+              } else {
+                draft.configuration.plan = parse_plan(text);
+              }
+            }},
+    NameKey{"family", Subject::plan,
+            [](Draft& draft, const std::string& name) {
+              if (is_of_training(name)) {
+                draft.training.family = name;
+              } else {
+                draft.configuration.constraints.family = find_family(name).name;
+              }
+            }},
     NameKey{"tier", Subject::plan,
-            [](Draft& draft, const std::string& name) { draft.configuration.constraints.tier = parse_tier(name); }},
+            [](Draft& draft, const std::string& name) { draft.configuration.constraints.tier = parse_tier(name); },
+            kOfRecurrent},
 };
 
 bool is_fixable(std::string_view name) {
@@ -168,16 +201,19 @@ void Draft::reset(Subject subject) {
       configuration.weights_file.clear();
       configuration.tensor.clear();
       feed_forward = {{}, {}, feed_forward.gpus};
+      trains = false;
       break;
     }
     case Subject::sequence:
       configuration.network.batch = kUsualNetwork.batch;
       configuration.network.steps = kUsualNetwork.steps;
       feed_forward.gpus = 1;
+      stack = {};
       break;
     case Subject::plan:
       configuration.plan.reset();
       configuration.constraints = {};
+      training = {};
       break;
   }
 }

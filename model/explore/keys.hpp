@@ -4,6 +4,7 @@
 
 #include "model/answer/configuration.hpp"
 #include "model/answer/feed_forward/asked.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <array>
@@ -20,8 +21,8 @@ namespace onchip {
 enum class Subject : std::uint8_t { chip, weights, sequence, plan };
 inline constexpr int kSubjects = 4;
 
-// What the rows of a sweep are of: a step of a recurrent network, or an inference of a feed-forward one.
-enum class Swept : std::uint8_t { recurrent, feed_forward };
+// What the rows of a sweep are of: a step of a recurrent network, an inference of a feed-forward one, or a training.
+enum class Swept : std::uint8_t { recurrent, feed_forward, training };
 
 struct SweptInfo {
   Swept swept;
@@ -33,16 +34,14 @@ struct SweptInfo {
 };
 inline constexpr std::array kSwept{
     SweptInfo{Swept::recurrent, "", "a recurrent network", true, false, {"step_us", "low_us", "high_us", "floor_us"}},
-    SweptInfo{Swept::feed_forward,
-              "network",
-              "a feed-forward network",
-              false,
-              true,
-              {"ms", "low_ms", "high_ms", "floor_ms"}}};
+    SweptInfo{
+        Swept::feed_forward, "network", "a feed-forward network", false, true, {"ms", "low_ms", "high_ms", "floor_ms"}},
+    SweptInfo{Swept::training, "mode=train", "a training", true, true, {"step_us", "low_us", "high_us", "floor_us"}}};
 constexpr unsigned bit(Swept swept) {
   return 1u << static_cast<unsigned>(swept);
 }
 inline constexpr unsigned kOfRecurrent = bit(Swept::recurrent), kOfFeedForward = bit(Swept::feed_forward),
+                          kOfTraining = bit(Swept::training), kOfBoth = kOfRecurrent | kOfTraining,
                           kOfAll = (1u << kSwept.size()) - 1;
 
 // Chips by the name that the user gave: each is read once.
@@ -55,6 +54,9 @@ struct Draft {
   std::vector<ChipChange> changes;
   Configuration configuration;
   FeedForwardAsked feed_forward;  // instead, if it names a network
+  bool trains = false;            // instead a training of the configuration's network
+  Stack stack = {};
+  TrainingConstraints training = {};
 
   explicit Draft(const Chips& all);
   void reset(Subject subject);  // to what a command takes without options

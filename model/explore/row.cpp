@@ -56,6 +56,12 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
   }
+  for (const char* number : {"us", "stash_bytes", "workspace_bytes"}) {
+    if (is_training_) {
+      columns_.emplace_back(number);
+      times_.push_back(find_number(number));
+    }
+  }
   if (!has_plan_) {
     columns_.emplace_back("plan");
   }
@@ -127,6 +133,9 @@ void RowComputer::rebuild(Subject subject) {
   if (subject == Subject::weights) {
     rows_.reset();
   }
+  if (subject == Subject::weights || subject == Subject::sequence) {
+    trained_.reset();
+  }
   is_checked_ &= subject == Subject::chip;
 }
 
@@ -196,9 +205,35 @@ void RowComputer::answer_inference() {
   }
 }
 
+// A network is dense unless it is said otherwise.
+void RowComputer::answer_training() {
+  Configuration& configuration = draft_.configuration;
+  const double seed = static_cast<double>(configuration.seed);
+  answered_.of = SweptTraining{{&configuration.network, seed, nullptr, nullptr}, nullptr};
+  if (!problem_.empty()) {
+    return;
+  }
+  if (!spec_.has("density") && !spec_.has("mask") && !spec_.has("weights")) {
+    configuration.network.density = 1;
+  }
+  check(configuration);
+  if (seeks_size_) {
+    training_ = largest_training({{chip_, {}, {}}, configuration, draft_.stack, draft_.training, spec_.granule});
+  } else {
+    if (!trained_) {
+      trained_ = training_of(configuration, draft_.stack);
+    }
+    training_ = {chip_.name, *trained_, plan_training_on_chip(chip_, *trained_, draft_.training)};
+  }
+  const Found<PlannedTraining>& planned = training_->planned;
+  problem_ = planned ? "" : planned.why();
+  answered_.of = SweptTraining{{&training_->training.network, seed, nullptr, planned ? &planned->prediction : nullptr},
+                               &*training_};
+}
+
 void RowComputer::answer() {
-  constexpr std::array<void (RowComputer::*)(), kSwept.size()> kAnswers{&RowComputer::answer_step,
-                                                                        &RowComputer::answer_inference};
+  constexpr std::array<void (RowComputer::*)(), kSwept.size()> kAnswers{
+      &RowComputer::answer_step, &RowComputer::answer_inference, &RowComputer::answer_training};
   answered_.chip = &chip_;
   const auto problem = std::ranges::find_if(problem_of_, [](const std::string& text) { return !text.empty(); });
   problem_ = problem != problem_of_.end() ? *problem : "";

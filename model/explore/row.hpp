@@ -55,6 +55,7 @@ class RowComputer {
   // By what the row is of: answers it, if there is no problem, and says so in `answered_`.
   void answer_step();
   void answer_inference();
+  void answer_training();
   void answer();
 
   void begin_cell(std::string& text);
@@ -86,6 +87,8 @@ class RowComputer {
   std::optional<RowProfile> rows_;
   std::optional<PlannedNetwork> planned_;
   std::optional<FeedForwardAnswer> inference_;
+  std::optional<Training> trained_;  // of the row's network
+  std::optional<TrainingCase> training_;
   Answered answered_;
   std::uint64_t row_ = 0;
 

@@ -195,7 +195,8 @@ std::uint64_t SweepSpec::size() const {
 }
 
 const SweptInfo& SweepSpec::swept() const {
-  const auto said = std::ranges::find_if(kSwept, [&](const SweptInfo& info) { return has(info.key); });
+  const auto said = std::ranges::find_if(
+      kSwept, [&](const SweptInfo& info) { return info.swept == Swept::training ? trains() : has(info.key); });
   return said != kSwept.end() ? *said : kSwept.front();
 }
 
@@ -207,6 +208,12 @@ bool SweepSpec::varies(std::string_view key) const {
 
 bool SweepSpec::has(std::string_view key) const {
   return varies(key) || std::ranges::any_of(fixed, [&](const KeyValues& values) { return values.key.name == key; });
+}
+
+bool SweepSpec::trains() const {
+  return std::ranges::any_of(fixed, [](const KeyValues& values) {
+    return values.key.name == "mode" && values.values.front().text == "train";
+  });
 }
 
 void SweepSpec::fix(const std::string& key, const std::string& text) {
@@ -299,8 +306,21 @@ void finish(SweepSpec& spec) {
     }
   }
   const SweptInfo& swept = spec.swept();
+  if (spec.varies("mode")) {
+    throw InputError("'mode' is of all rows: it is no axis");
+  }
+  if (spec.trains() && spec.has("network")) {
+    throw InputError("'mode' contradicts 'network', a feed-forward network");
+  }
   const auto check_kind = [&](const KeyValues& values) {
     const Key& key = values.key;
+    if (key.name == "plan" || key.name == "family") {
+      const std::string& text = values.values.front().text;
+      if (is_training_family(text.substr(0, text.find(' '))) != spec.trains()) {
+        throw InputError("'" + key.name + "' is of " +
+                         (spec.trains() ? "inference" : "training, which needs mode=train"));
+      }
+    }
     if ((key.of & bit(swept.swept)) != 0) {
       return;
     }

@@ -72,6 +72,7 @@ struct SweepSpec {
   const SweptInfo& swept() const;
   bool varies(std::string_view key) const;
   bool has(std::string_view key) const;  // fixed or varied
+  bool trains() const;                   // mode is train
 
   // Each throws InputError, without where it was found.
   void fix(const std::string& key, const std::string& text);  // the last of several counts

@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -108,20 +108,27 @@ void take_word(P& plan, std::string_view word) {
 
 }  // namespace detail
 
+// What stands behind the family's name, "batch_groups=4 warps=16".
 template <typename P>
-std::string plan_text(const P& plan) {
-  std::ostringstream text;
-  text << P::kName;
+std::string fields_text(const P& plan) {
+  std::string text;
   for (const Field<P>& field : fields(plan)) {
+    const std::string_view blank = text.empty() ? "" : " ";
     if (field.is_list()) {
-      text << ' ' << field.name << '=' << field.write(plan);
+      text += std::string(blank) + std::string(field.name) + '=' + field.write(plan);
     } else if (!field.is_number()) {
-      text << ' ' << value_text(field, field.get(plan));
+      text += std::string(blank) + value_text(field, field.get(plan));
     } else if (const int value = field.get(plan); field.is_said && field.usual != value) {
-      text << ' ' << field.name << '=' << value;
+      text += std::string(blank) + std::string(field.name) + '=' + std::to_string(value);
     }
   }
-  return text.str();
+  return text;
+}
+
+template <typename P>
+std::string plan_text(const P& plan) {
+  const std::string words = fields_text(plan);
+  return std::string(P::kName) + (words.empty() ? "" : " ") + words;
 }
 
 template <typename... P>
@@ -129,11 +136,10 @@ std::string plan_text_of(const std::variant<P...>& plan) {
   return std::visit([](const auto& of_family) { return plan_text(of_family); }, plan);
 }
 
-// The plan of a family from what stands behind the family's name. Throws InputError for an unknown or repeated key, an
-// unknown name, and a list that is missing. Numbers are not checked against their ranges, see check_ranges().
+// The plan with these fields, the others as they are; returns the keys that stand there. Throws InputError for an
+// unknown or repeated key, and an unknown name. Numbers are not checked against their ranges, see check_ranges().
 template <typename P>
-P read_plan(std::string_view text) {
-  P plan;
+std::vector<std::string_view> take_words(P& plan, std::string_view text) {
   std::vector<std::string_view> keys;
   for (const std::string_view word : split_text(text, ' ')) {
     if (word.empty()) {
@@ -145,12 +151,47 @@ P read_plan(std::string_view text) {
     }
     detail::take_word(plan, word);
   }
+  return keys;
+}
+
+// The same, with its ranges checked.
+template <typename P>
+P changed(P plan, std::string_view text) {
+  take_words(plan, text);
+  check_ranges(plan);
+  return plan;
+}
+
+// The plan of a family from what stands behind the family's name. Throws InputError as take_words() does, and for a
+// list that is missing.
+template <typename P>
+P read_plan(std::string_view text) {
+  P plan;
+  const std::vector<std::string_view> keys = take_words(plan, text);
   for (const Field<P>& field : fields(plan)) {
     if (field.is_list() && std::ranges::find(keys, field.name) == keys.end()) {
       throw InputError("plan: " + std::string(P::kName) + " expects '" + std::string(field.name) + "=', too");
     }
   }
   return plan;
+}
+
+// A plan within a plan, "forward=[batch_groups=4 warps=16]". Reading it throws InputError for numbers beyond their
+// ranges, too.
+template <auto kMember>
+constexpr auto nested(std::string_view name) {
+  using M = detail::Member<kMember>;
+  using P = typename M::Plan;
+  using Inner = std::remove_cvref_t<decltype(P{}.*kMember)>;
+  return list<P>(
+      name, [](const P& plan) { return '[' + fields_text(plan.*kMember) + ']'; },
+      [](P& plan, std::string_view text) {
+        if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
+          throw InputError("plan: expected fields in brackets, such as '[" + fields_text(Inner{}) + "]', found '" +
+                           std::string(text) + "'");
+        }
+        plan.*kMember = changed(Inner{}, text.substr(1, text.size() - 2));
+      });
 }
 
 // Throws InputError for an unknown family, and as read_plan() does.

@@ -44,13 +44,23 @@ std::int64_t layer_stash_bytes(const Recurrent& network, Stash stash) {
   return std::llround(stash_bytes(network, stash) * network.steps);
 }
 
-PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash stash, const Phase& phase) {
+// Of a sparse training forward and backward, else nothing.
+std::vector<SparseRecurrence> sparse_passes(const Chip& chip, const Training& training, const TrainingPlan& plan) {
+  check(training, plan);
+  const auto* const sparse = std::get_if<SparseTrainingPlan>(&plan);
+  return sparse == nullptr ? std::vector<SparseRecurrence>()
+                           : std::vector{sparse_recurrence(chip, training, sparse->forward, false).value_or_throw(),
+                                         sparse_recurrence(chip, training, sparse->backward, true).value_or_throw()};
+}
+
+PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash stash, const Phase& phase,
+                               const std::vector<SparseRecurrence>& sparse_passes) {
   const Recurrent& network = training.network;
   const bool is_backward = phase.kind == PhaseKind::backward;
   const double gates = info(network.cell).gates;
   PhasePrice price;
-  if (const auto* const plan = std::get_if<SparseTrainingPlan>(&phase.how)) {
-    const SparseRecurrence sparse = sparse_recurrence(chip, training, *plan, is_backward);
+  if (!sparse_passes.empty()) {
+    const SparseRecurrence& sparse = sparse_passes[is_backward ? 1 : 0];
     constexpr double kWordBytes = 4;
     const double weights = kWordBytes * static_cast<double>(training.mask->nnz());
     price = plus(of(sparse_recurrence_price(chip, network.precision, sparse), network.steps),
@@ -110,7 +120,7 @@ PhasePrice cudnn_price(const Chip& chip, const Recurrent& network, int columns) 
 }
 
 // Steps by cuBLAS: a product for each, and the products over all steps.
-PhasePrice cublas_price(const Chip& chip, const Recurrent& network, int columns) {
+PhasePrice cublas_layer_price(const Chip& chip, const Recurrent& network, int columns) {
   using Geometry = LibraryGeometry<Library::cublas_graph>;
   const std::int64_t samples = std::int64_t{network.steps} * network.batch;
   const auto product = [&](std::int64_t rows, std::int64_t of_columns, std::int64_t depth) {
@@ -141,7 +151,8 @@ PhasePrice for_all(const Training& training, Of&& of_layer) {
 struct PriceOf {
   const Chip& chip;
   const Training& training;
-  const TrainingStep& step;
+  const std::vector<SparseRecurrence>& sparse_passes;
+  const Stash stash;
   const Phase& phase;
 
   PhasePrice operator()(const Packing& packing) const {
@@ -167,14 +178,47 @@ struct PriceOf {
         std::llround(info(state_type(size.precision)).bytes * (rows * depth + columns * depth + rows * columns));
     return price;
   }
-  PhasePrice operator()(const RecurrencePlan&) const { return price_of_recurrence(chip, training, step.stash, phase); }
-  PhasePrice operator()(const SparseTrainingPlan&) const {
-    return price_of_recurrence(chip, training, step.stash, phase);
+  PhasePrice operator()(const RecurrencePlan&) const {
+    return price_of_recurrence(chip, training, stash, phase, sparse_passes);
   }
-  PhasePrice operator()(const Plan&) const {
+  PhasePrice operator()(const SparseRecurrencePlan&) const {
+    return price_of_recurrence(chip, training, stash, phase, sparse_passes);
+  }
+  PhasePrice operator()(const CudnnTrainingPlan&) const {
     return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
   }
 };
+
+// What the busiest SM needs in either pass.
+Footprint footprint(const Chip& chip, const Training& training, const TrainingPlan& plan,
+                    const std::vector<SparseRecurrence>& sparse_passes) {
+  constexpr int kTileRegisters = 4;
+  Footprint need;
+  const auto use = [&](Resource resource, double used, double available) {
+    ResourceUse& most = need.resources[static_cast<std::size_t>(resource)];
+    const ResourceUse of_pass{used, available};
+    most = of_pass.share() > most.share() ? of_pass : most;
+  };
+  const auto use_blocks = [&](int blocks, int threads, std::size_t shared_bytes) {
+    use(Resource::shared_memory, static_cast<double>(shared_bytes), chip.smem_bytes_per_block);
+    use(Resource::threads, threads, chip.max_threads_per_block);
+    use(Resource::sms, blocks, chip.sm_count);
+  };
+  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
+    for (const bool is_backward : {false, true}) {
+      const RecurrencePlan& pass = is_backward ? dense->backward : dense->forward;
+      const RecurrenceShape shape = recurrence_shape(size_of(training), pass, is_backward);
+      const auto [others, most] = recurrence_registers(shape, pass);
+      use(Resource::registers, others + kTileRegisters * (shape.tiles - pass.shared_tiles), most);
+      use_blocks(shape.blocks * (dense->beside ? training.stack.directions() : 1), shape.threads, shape.shared_bytes);
+    }
+  }
+  for (const SparseRecurrence& pass : sparse_passes) {
+    use_blocks(pass.blocks, pass.geometry.threads, pass.shared_bytes);
+  }
+  conclude(need);
+  return need;
+}
 
 }  // namespace
 
@@ -187,43 +231,66 @@ double stash_bytes(const Recurrent& network, Stash stash) {
   return is_gated ? values * (info(network.cell).gates + 1) * element_bytes(network) : 0;
 }
 
-TrainingPrice price(const Chip& chip, const Training& training, const TrainingStep& step) {
-  TrainingPrice result;
+Stash stash_of(const TrainingPlan& plan) {
+  return std::visit(
+      []<typename P>(const P& of_family) {
+        if constexpr (P::kIsOnChip) {
+          return of_family.stash;
+        } else {
+          return Stash::gates;
+        }
+      },
+      plan);
+}
+
+TrainingPrediction predict(const Chip& chip, const Training& training, const TrainingPlan& plan) {
+  TrainingPrediction result;
+  const std::vector<SparseRecurrence> sparse = sparse_passes(chip, training, plan);
+  result.footprint = footprint(chip, training, plan, sparse);
+  const Stash stash = stash_of(plan);
+  PhasePrice& iteration = result.iteration;
   PhasePrice group;  // of phases beside each other
+  std::array<double, kPhaseNames.size()> of_kind{};
+  PhaseKind longest = PhaseKind::packing;
   const auto end_group = [&] {
-    result.us += group.us;
-    result.low_us += group.low_us;
-    result.high_us += group.high_us;
+    iteration.us += group.us;
+    iteration.low_us += group.low_us;
+    iteration.high_us += group.high_us;
+    of_kind[static_cast<std::size_t>(longest)] += group.us;
     group = {};
   };
-  for (const Phase& phase : step.phases) {
-    const PhasePrice one = std::visit(PriceOf{chip, training, step, phase}, phase.how);
+  for (const Phase& phase : phases_of(training, plan)) {
+    const PhasePrice one = std::visit(PriceOf{chip, training, sparse, stash, phase}, phase.how);
     if (!phase.beside) {
       end_group();
     }
+    longest = one.us > group.us ? phase.kind : longest;
     group.us = std::max(group.us, one.us);
     group.low_us = std::max(group.low_us, one.low_us);
     group.high_us = std::max(group.high_us, one.high_us);
+    iteration.bytes += one.bytes;
     result.phases.push_back(one);
   }
   end_group();
   const Recurrent& network = training.network;
+  for (std::size_t kind = 0; kind < of_kind.size(); ++kind) {
+    if (of_kind[kind] > 0) {
+      result.terms.add(kPhaseNames[kind], of_kind[kind] / network.steps);
+    }
+  }
+  result.step_us = iteration.us / network.steps;
+  result.low_us = iteration.low_us / network.steps;
+  result.high_us = iteration.high_us / network.steps;
   const int places = training.stack.layers * training.stack.directions();
-  result.stash_bytes = places * (layer_stash_bytes(network, step.stash) + bytes_of(network, 1));
+  result.stash_bytes = places * (layer_stash_bytes(network, stash) + bytes_of(network, 1));
   const double gates = info(network.cell).gates;
   const double weights = 2 * gates * network.hidden * network.hidden * element_bytes(network) * places;
   result.workspace_bytes = training.stack.directions() * bytes_of(network, gates) + std::llround(weights);
   return result;
 }
 
-std::vector<LibraryTraining> library_prices(const Chip& chip, const Training& training) {
-  const auto priced = [&](std::string_view library, std::string_view what, auto&& of_layer) {
-    const PhasePrice all = for_all(training, [&](int columns) { return of_layer(chip, training.network, columns); });
-    return LibraryTraining{library, what, all.us, all.low_us, all.high_us};
-  };
-  return {priced(kLibraryNames[static_cast<std::size_t>(Library::cudnn)], "all of it", cudnn_price),
-          priced(kLibraryNames[static_cast<std::size_t>(Library::cublas_graph)], "its products alone, without cells",
-                 cublas_price)};
+PhasePrice cublas_price(const Chip& chip, const Training& training) {
+  return for_all(training, [&](int columns) { return cublas_layer_price(chip, training.network, columns); });
 }
 
 }  // namespace onchip

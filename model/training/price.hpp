@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training step takes in time and bytes, phase by phase.
+// What an iteration of a training takes in time and bytes, phase by phase.
 //
 //   packing      the elements read and written through L2; and training_nodes, what an iteration takes beside all
 //   phases products     product_price() of model/library/price.hpp recurrences  steps * step of the plan
@@ -11,7 +11,8 @@
 // Phases beside each other take as long as the longest of them: what they cost each other is not in it.
 #pragma once
 
-#include "model/training/step.hpp"
+#include "model/plan/prediction.hpp"
+#include "model/training/phases.hpp"
 
 #include <cstdint>
 #include <string_view>
@@ -24,23 +25,24 @@ struct PhasePrice {
   std::int64_t bytes = 0;  // of device memory that it reads and writes
 };
 
-struct TrainingPrice {
-  std::vector<PhasePrice> phases;
-  double us = 0, low_us = 0, high_us = 0;  // of an iteration: all steps, layers and directions
-  std::int64_t stash_bytes = 0;            // kept from the forward to the backward pass, h included
-  std::int64_t workspace_bytes = 0;        // projected input, of which dgates take the place; packed weights
+// Of an iteration over its steps, as of a step of inference: its terms are the kinds of phases. Phases that take no
+// longer than one beside them are in no term. There is no floor.
+struct TrainingPrediction : Prediction {
+  PhasePrice iteration;              // all steps, layers and directions
+  std::vector<PhasePrice> phases;    // of phases_of()
+  std::int64_t stash_bytes = 0;      // kept from the forward to the backward pass, h included
+  std::int64_t workspace_bytes = 0;  // projected input, of which dgates take the place; packed weights
 };
 
 // Bytes that a forward step leaves beside h, of one layer and direction, on average.
 double stash_bytes(const Recurrent& network, Stash stash);
+Stash stash_of(const TrainingPlan& plan);  // a library's keeps the gates
 
-TrainingPrice price(const Chip& chip, const Training& training, const TrainingStep& step);
+// Its footprint is what the busiest SM needs in either pass. Throws InputError as check() does, and for non-zeros of a
+// mask that the SMs do not hold.
+TrainingPrediction predict(const Chip& chip, const Training& training, const TrainingPlan& plan);
 
-// A library's price of the same, per iteration. `what` says what it leaves out.
-struct LibraryTraining {
-  std::string_view library, what;
-  double us = 0, low_us = 0, high_us = 0;
-};
-std::vector<LibraryTraining> library_prices(const Chip& chip, const Training& training);
+// The products of a training by cuBLAS alone, without its cells: what a library takes at least.
+PhasePrice cublas_price(const Chip& chip, const Training& training);
 
 }  // namespace onchip

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a step of a training recurrence takes (kernels/training/device/training_recurrence.cu), and which plan is
-// the quickest.
+// How long a step of a training recurrence takes (kernels/training/device/training_recurrence.cu).
 //
 // A turn of a warp group is a sum, one after another:
 //
@@ -19,7 +18,7 @@
 #pragma once
 
 #include "model/plan/prediction.hpp"
-#include "model/training/training_plan.hpp"
+#include "model/training/recurrence_plan.hpp"
 
 namespace onchip {
 
@@ -28,10 +27,5 @@ Price recurrence_price(const Chip& chip, const TrainingSize& size, const Recurre
 
 // Of adding up the sums of a cluster of `split` SMs, each of which finishes so many items.
 double split_cycles(const Chip& chip, int split, double items);
-
-// The plan with the least price on so many of the chip's SMs, those of both directions one of two shares. Throws
-// InputError, with what it lacks, if there is none.
-RecurrencePlan choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share = 1);
-TrainingPlan choose_training_plan(const TrainingSize& size, const Chip& chip);
 
 }  // namespace onchip

@@ -31,7 +31,7 @@ SparseGeometry as_network(const SparseRecurrence& recurrence, Precision precisio
 
 Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence) {
   const SparseGeometry geometry = as_network(recurrence, precision);
-  const SparseTrainingPlan& plan = recurrence.plan;
+  const SparseRecurrencePlan& plan = recurrence.plan;
   const CostValues& cost = chip.cost;
   const double turns = 1e6 / chip.clock_hz * recurrence.turns;
   const BlockCycles block = block_cycles(chip, geometry);
@@ -64,63 +64,6 @@ Price sparse_recurrence_price(const Chip& chip, Precision precision, const Spars
   result.terms.add("activation", turns * warps * cost[Cost::training_item_warp]);
   result.below_us = result.above_us = result.terms.total() * chip.gather_scatter;
   return result;
-}
-
-// Whichever of samples, split, load_bytes and lanes is quickest, with as many buffers as fit.
-SparseRecurrence choose_sparse_recurrence(const Chip& chip, const TrainingSize& size, Precision precision,
-                                          const SparseMatrix& w_hh, bool is_backward) {
-  constexpr std::size_t kLargeRing = 8u << 20;
-  const auto sms = static_cast<int>(chip.sm_count);
-  const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
-  const bool has_clusters = chip.cluster_sms >= 4;
-  DealtRows dealt(size, w_hh, is_backward);
-  std::optional<SparseRecurrence> best;
-  double least_us = 0;
-  std::string refusal;
-  const auto consider = [&](SparseTrainingPlan plan) {
-    for (const int buffers : {0, 3, 2}) {
-      plan.buffers = buffers;
-      try {
-        const SparseRecurrence found = sparse_recurrence(dealt, precision, plan, sms, shared_bytes);
-        const double us = sparse_recurrence_price(chip, precision, found).terms.total();
-        if (!best || us < least_us) {
-          best = found;
-          least_us = us;
-        }
-        return;
-      } catch (const InputError& error) {
-        refusal = error.what();
-      }
-    }
-  };
-  const int element = info(precision).bytes;
-  for (int samples = std::min(size.batch, kMostSamples);; samples = (samples + 1) / 2) {
-    const double before_us = best ? least_us : std::numeric_limits<double>::infinity();
-    SparseTrainingPlan plan{.samples = samples};
-    const std::int64_t state = std::int64_t{element} * samples * size.hidden * (is_backward ? 4 : 1);
-    while (plan.ahead > 4 && 2 * static_cast<std::size_t>(plan.ahead * state) > kLargeRing) {
-      plan.ahead /= 2;
-    }
-    for (const int split : {1, 2, 4}) {
-      for (const int load_bytes : {8, 16}) {
-        for (const int lanes : {4, 8, 16, 32}) {
-          if ((split == 1 || (is_backward && has_clusters)) && (load_bytes == 8 || samples * element > 8)) {
-            plan.split = split;
-            plan.load_bytes = load_bytes;
-            plan.lanes = lanes;
-            consider(plan);
-          }
-        }
-      }
-    }
-    if (samples == 1 || (best && least_us == before_us)) {  // shorter turns are not quicker
-      break;
-    }
-  }
-  if (!best) {
-    throw InputError(refusal);
-  }
-  return *best;
 }
 
 }  // namespace onchip

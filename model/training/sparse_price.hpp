@@ -21,8 +21,4 @@ namespace onchip {
 // Of a step of all turns.
 Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence);
 
-// The plan with the least price. `w_hh` [4 hidden, hidden]: its mask. Throws InputError if the weights do not fit.
-SparseRecurrence choose_sparse_recurrence(const Chip& chip, const TrainingSize& size, Precision precision,
-                                          const SparseMatrix& w_hh, bool is_backward);
-
 }  // namespace onchip

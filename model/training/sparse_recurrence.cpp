@@ -2,31 +2,30 @@
 #include "model/training/sparse_recurrence.hpp"
 
 #include "model/base/error.hpp"
+#include "model/plan/plan_text.hpp"
 #include "model/sparse/layout/layout.hpp"
 #include "model/sparse/registers.hpp"
 #include "model/sparse/row_assignment.hpp"
-#include "model/training/plan_words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
-#include <initializer_list>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace onchip {
 namespace {
 
-constexpr PlanWords<SparseTrainingPlan, 9> kSparseFields{{{"samples", &SparseTrainingPlan::samples},
-                                                          {"split", &SparseTrainingPlan::split},
-                                                          {"lanes", &SparseTrainingPlan::lanes},
-                                                          {"load_bytes", &SparseTrainingPlan::load_bytes},
-                                                          {"buffers", &SparseTrainingPlan::buffers},
-                                                          {"loads_in_flight", &SparseTrainingPlan::loads_in_flight},
-                                                          {"poll_delay", &SparseTrainingPlan::poll_delay},
-                                                          {"ahead", &SparseTrainingPlan::ahead},
-                                                          {"register_words", &SparseTrainingPlan::register_words}}};
+constexpr std::array kFields{number<&SparseRecurrencePlan::samples>("samples", 1, 4096),
+                             number<&SparseRecurrencePlan::split>("split", 1, 4).power_of_two(),
+                             number<&SparseRecurrencePlan::lanes>("lanes", 0, 32).power_of_two(),
+                             number<&SparseRecurrencePlan::load_bytes>("load_bytes", 2, kWidestLoad).power_of_two(),
+                             number<&SparseRecurrencePlan::buffers>("buffers", 0, 4096),
+                             number<&SparseRecurrencePlan::loads_in_flight>("loads_in_flight", 1, 64),
+                             number<&SparseRecurrencePlan::poll_delay>("poll_delay", 0, 100'000),
+                             number<&SparseRecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
+                             number<&SparseRecurrencePlan::register_words>("register_words", 0, 255)};
 
 constexpr int kUnitGates = 4, kThreads = kSparseTrainingThreads, kSpareChunks = 8;
 
@@ -133,30 +132,26 @@ const DealtRows::Lengths& DealtRows::lengths(int units, int blocks, int split) {
   return all;
 }
 
-std::string text(const SparseTrainingPlan& plan) {
-  return words_of(plan, kSparseFields);
+std::span<const Field<SparseRecurrencePlan>> fields(const SparseRecurrencePlan&) {
+  return kFields;
 }
 
-SparseTrainingPlan changed(SparseTrainingPlan plan, const std::string& words) {
-  return with_words(plan, words, kSparseFields);
-}
-
-SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
-                                   const SparseTrainingPlan& plan, bool is_backward, int sms,
-                                   std::size_t shared_bytes) {
+Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
+                                          const SparseRecurrencePlan& plan, bool is_backward, int sms,
+                                          std::size_t shared_bytes) {
   DealtRows rows(size, w_hh, is_backward);
   return sparse_recurrence(rows, precision, plan, sms, shared_bytes);
 }
 
-SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const SparseTrainingPlan& plan, int sms,
-                                   std::size_t shared_bytes) {
+Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision, const SparseRecurrencePlan& plan,
+                                          int sms, std::size_t shared_bytes) {
   const TrainingSize& size = dealt.size();
   const bool is_backward = dealt.is_backward();
   const int split = plan.split, samples = plan.samples;
   if (samples < 1 || (split != 1 && (!is_backward || (split != 2 && split != 4))) || plan.ahead < 4 ||
       (plan.ahead & (plan.ahead - 1)) != 0 || !std::has_single_bit(static_cast<unsigned>(plan.load_bytes)) ||
       plan.buffers < 0 || plan.load_bytes < info(precision).bytes || plan.load_bytes > kWidestLoad) {
-    throw InputError("the plan '" + text(plan) + "' is not possible");
+    throw InputError("the plan '" + fields_text(plan) + "' is not possible");
   }
   const int element = info(precision).bytes, values = is_backward ? kUnitGates : 1;
   const int unit_bytes =
@@ -173,6 +168,14 @@ SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const 
   const int of_item = is_backward ? 22 : 18;  // as sm_90 needs them
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
+  std::size_t least_bytes = 0;  // of shared memory, of what does not fit
+  const auto takes = [&](std::size_t bytes) {
+    if (bytes <= shared_bytes) {
+      return true;
+    }
+    least_bytes = least_bytes == 0 ? bytes : std::min(least_bytes, bytes);
+    return false;
+  };
   for (const Storage storage : {Storage::packed_pair, Storage::packed_delta}) {
     if (units > kThreads || (best && storage == Storage::packed_delta && !best->geometry.has_overflow())) {
       break;
@@ -203,7 +206,7 @@ SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const 
       found.plan.buffers = plan.buffers == 0 ? empty.planes : std::min(std::max(2, plan.buffers), empty.planes);
       found.plan.register_words = most;
       found.turns = divided_up(size.batch, samples);
-      if (shared_bytes_of(found) > shared_bytes) {
+      if (!takes(shared_bytes_of(found))) {
         continue;
       }
       const std::optional<SparseGeometry> geometry =
@@ -217,15 +220,21 @@ SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const 
       slots *= kWavefronts[static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(lanes)))];
       found.geometry = *geometry;
       found.shared_bytes = shared_bytes_of(found);
-      if (found.shared_bytes <= shared_bytes && (!best || slots < best_slots)) {
+      if (takes(found.shared_bytes) && (!best || slots < best_slots)) {
         best = found;
         best_slots = slots;
       }
     }
   }
   if (!best) {
-    throw InputError("the non-zeros of W_hh and a state of " + std::to_string(samples) + " samples do not fit on " +
-                     std::to_string(sms) + " SMs");
+    return Found<SparseRecurrence>::nothing(
+        "the non-zeros of W_hh and a state of " + std::to_string(samples) + " samples do not fit on " +
+        std::to_string(sms) + " SMs: " +
+        (units > kThreads
+             ? "an SM would have " + std::to_string(units) + " units, of at most " + std::to_string(kThreads)
+         : least_bytes > 0 ? "they take " + std::to_string(least_bytes) +
+                                 " bytes of an SM's shared memory; there are " + std::to_string(shared_bytes)
+                           : "a row of an SM has more non-zeros than its registers and shared memory hold"));
   }
   best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
   best->ring_bytes = std::size_t{2} * plan.ahead * split * static_cast<std::size_t>(best->geometry.exchange_bytes);

@@ -5,6 +5,8 @@
 // once, on the host.
 #pragma once
 
+#include "model/base/found.hpp"
+#include "model/plan/field.hpp"
 #include "model/sparse/geometry.hpp"
 #include "model/training/training_reference.hpp"
 #include "model/workload/mask.hpp"
@@ -13,12 +15,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
 
-struct SparseTrainingPlan {
+struct SparseRecurrencePlan {
+  static constexpr std::string_view kName = "sparse_training";  // of the family whose passes have such plans
+
   int samples = 0;          // of a launch; all samples of a step in turns
   int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
   int lanes = 0;            // of a row; 0: those that leave fewest slots empty
@@ -29,23 +34,20 @@ struct SparseTrainingPlan {
   int ahead = 8;            // as in training_plan.hpp
   int register_words = 0;   // of a thread's weights, at most; the rest in shared memory
 
-  friend bool operator==(const SparseTrainingPlan&, const SparseTrainingPlan&) = default;
+  friend bool operator==(const SparseRecurrencePlan&, const SparseRecurrencePlan&) = default;
 };
 
 // Without what a plan's sizes decide, to be chosen anew.
-inline SparseTrainingPlan unsettled(SparseTrainingPlan plan) {
+inline SparseRecurrencePlan unsettled(SparseRecurrencePlan plan) {
   plan.lanes = plan.register_words = 0;
   return plan;
 }
 
-// "samples=4 split=2 ..."
-std::string text(const SparseTrainingPlan& plan);
-// Of keys as text() writes them, those that differ. Throws InputError for others.
-SparseTrainingPlan changed(SparseTrainingPlan plan, const std::string& words);
+std::span<const Field<SparseRecurrencePlan>> fields(const SparseRecurrencePlan&);
 
 // What follows from size, mask and plan.
 struct SparseRecurrence {
-  SparseTrainingPlan plan;
+  SparseRecurrencePlan plan;
   SparseGeometry geometry;    // of an SM's block: a network of as many units as it has rows
   int units = 0, blocks = 0;  // of an SM; SMs
   double mean_nonzeros = 0;   // of an SM
@@ -56,9 +58,11 @@ struct SparseRecurrence {
 inline constexpr int kSparseTrainingThreads = 256;
 
 // A plan of chips with so many SMs and so many bytes of shared memory a block. `w_hh` [4 hidden, hidden]: its mask.
-// Throws InputError if the weights do not fit.
-SparseRecurrence sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
-                                   const SparseTrainingPlan& plan, bool is_backward, int sms, std::size_t shared_bytes);
+// Nothing, with what it takes and what there is, if the weights do not fit. Throws InputError for a plan that the
+// kernel does not have.
+Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
+                                          const SparseRecurrencePlan& plan, bool is_backward, int sms,
+                                          std::size_t shared_bytes);
 
 // How many non-zeros the SMs' rows have, by how many units each has: counted when first asked for.
 class DealtRows {
@@ -79,7 +83,7 @@ class DealtRows {
   std::map<std::array<int, 3>, Lengths> dealt_;
 };
 // The same of several plans.
-SparseRecurrence sparse_recurrence(DealtRows& dealt, Precision precision, const SparseTrainingPlan& plan, int sms,
-                                   std::size_t shared_bytes);
+Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision, const SparseRecurrencePlan& plan,
+                                          int sms, std::size_t shared_bytes);
 
 }  // namespace onchip

@@ -1,61 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
+// How a training is mapped on a chip: the value that is priced, replayed and launched. A plan has what is chosen; the
+// phases of an iteration follow from it (phases.hpp). Each way to train is a family:
+//
+//   dense_training   dense recurrences whose weights stay on the chip in both passes
+//   sparse_training  the same with the weights that a mask leaves
+//   cudnn_training   cuDNN does all of it, as a CUDA graph, by the quickest of its algorithms
 #pragma once
 
-#include "model/training/training_reference.hpp"
+#include "model/chip/chip.hpp"
+#include "model/training/recurrence_plan.hpp"
+#include "model/training/sparse_recurrence.hpp"
+#include "model/training/training.hpp"
 
-#include <cstddef>
+#include <array>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 
 namespace onchip {
 
-struct RecurrencePlan {
-  int batch_groups = 1;     // groups of SMs, each with all weights and a share of the samples
-  int turns = 1;            // of a group's samples, one after another on the same SMs
-  int warps = 8;            // of a warp group
-  int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
-  int shared_tiles = 0;     // of a warp's 16 x 16 tiles of weights, in shared memory; the rest in registers
-  int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
-  int poll_delay = 0;       // cycles
-  int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
-  int units = 16;           // of an SM; 16 or 32
-  int warp_groups = 1;      // of an SM, each with all of its rows, and with turns of its own
+// What the forward pass leaves for the backward pass beside h, which is the output.
+//   gates  every step's gates, of an LSTM c, of a GRU the product of h that its reset gate multiplies
+//   cells  of an LSTM every 16th c in fp32, of others nothing: gates are computed anew from x and h
+enum class Stash : std::uint8_t { gates, cells };
+inline constexpr std::array<std::string_view, 2> kStashNames{"gates", "cells"};
+inline constexpr int kStashedSteps = 16;
 
-  friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
-};
+struct DenseTrainingPlan {
+  using Workload = Training;
+  using Recurrence = RecurrencePlan;
+  static constexpr std::string_view kName = RecurrencePlan::kName;
+  static constexpr bool kIsOnChip = true;
 
-struct TrainingPlan {
-  RecurrencePlan forward, backward;
+  Stash stash = Stash::gates;
+  RecurrencePlan forward, backward;  // of every layer and direction
+  bool beside = false;               // both directions of a layer at once, on half of the SMs each, in both passes
   bool aligned = false;  // products of copies with rows of whole 16 bytes (kernels/training/training_products.hpp)
-  bool beside = false;   // both directions at once, on half of the SMs each
+
+  friend bool operator==(const DenseTrainingPlan&, const DenseTrainingPlan&) = default;
 };
 
-// "groups=4 turns=1 warps=8 ..."
-std::string text(const RecurrencePlan& plan);
-// Of keys as text() writes them, those that differ: "turns=2 warps=16". Throws InputError for others.
-RecurrencePlan changed(RecurrencePlan plan, const std::string& words);
+struct SparseTrainingPlan {
+  using Workload = Training;
+  using Recurrence = SparseRecurrencePlan;
+  static constexpr std::string_view kName = SparseRecurrencePlan::kName;
+  static constexpr bool kIsOnChip = true;
 
-// What follows from size and plan.
-struct RecurrenceShape {
-  int sms = 0;                          // of a batch group
-  int samples = 0;                      // of a turn
-  int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
-  int spans = 0, warp_spans = 0;        // of 32 columns, of an SM and of a warp
-  int tiles = 0;                        // of a warp
-  int blocks = 0, threads = 0;          // of a block; of a warp group: threads / warp_groups
-  bool ragged = false;                  // see ONCHIP_RAGGED in dense/multiply.cuh
-  std::size_t shared_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
+  Stash stash = Stash::gates;
+  SparseRecurrencePlan forward, backward;
+
+  friend bool operator==(const SparseTrainingPlan&, const SparseTrainingPlan&) = default;
 };
-// Throws InputError for a plan that the kernel does not have.
-RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
 
-// The plan with tiles moved to shared memory that registers have no room for. Throws InputError for one that is not
-// possible on so many SMs with so many bytes of shared memory a block.
-RecurrencePlan with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
-                         std::size_t shared_bytes);
+struct CudnnTrainingPlan {
+  using Workload = Training;
+  static constexpr std::string_view kName = "cudnn_training";
+  static constexpr bool kIsOnChip = false;
 
-// Whether copies take less time than they save: cuBLAS multiplies rows that are not whole 16 bytes at a third of its
-// rate.
-bool gains_by_alignment(const TrainingSize& size);
+  friend bool operator==(const CudnnTrainingPlan&, const CudnnTrainingPlan&) = default;
+};
+
+std::span<const Field<DenseTrainingPlan>> fields(const DenseTrainingPlan&);
+std::span<const Field<SparseTrainingPlan>> fields(const SparseTrainingPlan&);
+inline std::span<const Field<CudnnTrainingPlan>> fields(const CudnnTrainingPlan&) {
+  return {};
+}
+
+using TrainingPlan = std::variant<DenseTrainingPlan, SparseTrainingPlan, CudnnTrainingPlan>;
+
+Stash parse_stash(std::string_view name);  // throws InputError
+
+bool is_training_family(std::string_view name);
+bool is_on_chip(const TrainingPlan& plan);
+std::string_view family_name(const TrainingPlan& plan);
+
+// "dense_training gates forward=[batch_groups=4 sub_batches=1 ...] backward=[...] beside=1" and back.
+std::string to_string(const TrainingPlan& plan);
+TrainingPlan parse_training_plan(std::string_view text);
+
+// Fields of one of its passes, "batch_groups=4 sub_batches=1 ..."; of a library's "".
+std::string pass_text(const TrainingPlan& plan, bool is_backward);
+
+// With a mask: what follows from a pass's plan on this chip, as sparse_recurrence() of sparse_recurrence.hpp.
+Found<SparseRecurrence> sparse_recurrence(const Chip& chip, const Training& training, const SparseRecurrencePlan& plan,
+                                          bool is_backward);
+
+// Throws InputError for a plan that is not of this training, or that no kernel can be built from. What comes in as text
+// must pass here.
+void check(const Training& training, const TrainingPlan& plan);
 
 }  // namespace onchip

@@ -49,7 +49,7 @@ class _OnChip:
     _masks = None
 
     def explain(self):
-        """On what the last forward ran, and why: "on the chip; forward: groups=4 ...", or "torch: ..."."""
+        """On what the last forward ran, and why: "on the chip; dense_training ...", or "torch: ..."."""
         return self._path
 
     def forward(self, input, hx=None, lengths=None):

@@ -25,7 +25,7 @@ RecurrenceCell::RecurrenceCell(const TrainingSize& size, const RecurrencePlan& p
       items_(plan.units * shape_.samples) {}
 
 std::int64_t RecurrenceCell::state(std::int64_t step, int turn, int span, int sample) const {
-  const std::int64_t tile = (step * plan_.turns + turn) * shape_.sample_tiles + sample / kTileSamples;
+  const std::int64_t tile = (step * plan_.sub_batches + turn) * shape_.sample_tiles + sample / kTileSamples;
   return static_cast<std::int64_t>(kStates) + tile * tile_bytes() +
          (std::int64_t{span} * kTileSamples + sample % kTileSamples) * kSampleBytes;
 }

@@ -26,7 +26,7 @@ class Writer : public RecurrenceCell {
     parts_ = &parts;
     products(0, group_).ask();
     for (int step = 0; step < steps; ++step) {
-      for (int turn = group_; turn < plan_.turns; turn += plan_.warp_groups) {
+      for (int turn = group_; turn < plan_.sub_batches; turn += plan_.warp_groups) {
         write_turn(step, turn);
         ++count_;
       }
@@ -68,7 +68,8 @@ class Writer : public RecurrenceCell {
     const bool has_fence = turn < plan_.warp_groups && step % (plan_.ahead / 2) == 0;
     wait(cycles_.before_barrier + (has_fence ? cycles_.fence : 0));
     end_part(RecurrencePart::multiply);
-    const bool is_last = turn + plan_.warp_groups >= plan_.turns, is_alone = plan_.turns == plan_.warp_groups;
+    const bool is_last = turn + plan_.warp_groups >= plan_.sub_batches,
+               is_alone = plan_.sub_batches == plan_.warp_groups;
     const int next_step = step + (is_last ? 1 : 0), next_turn = is_last ? group_ : turn + plan_.warp_groups;
     if (!is_alone) {
       ask(next_step, next_turn);
@@ -214,9 +215,9 @@ RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan&
     }
     trace.warp_groups.push_back(std::move(block));
   }
-  const std::int64_t turns = std::int64_t{steps} * plan.turns;
+  const std::int64_t turns = std::int64_t{steps} * plan.sub_batches;
   trace.states = {kStates, std::uint64_t{kTileSamples} * kSampleBytes * shape.spans,
-                  (turns + plan.turns) * shape.sample_tiles, cycles.state};
+                  (turns + plan.sub_batches) * shape.sample_tiles, cycles.state};
   trace.sums = {kSums, static_cast<std::uint64_t>(4 * plan.split * plan.units * shape.samples), turns, cycles.sums};
   return trace;
 }

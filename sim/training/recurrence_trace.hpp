@@ -51,7 +51,7 @@ RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan&
 constexpr std::int64_t step_of_state(const RecurrenceTrace& trace, const RecurrencePlan& plan, int sample_tiles,
                                      std::uint64_t address) {
   return static_cast<std::int64_t>((address - trace.states.begin) / trace.states.part_bytes) /
-         (std::int64_t{plan.turns} * sample_tiles);
+         (std::int64_t{plan.sub_batches} * sample_tiles);
 }
 
 }  // namespace onchip

@@ -1,90 +1,286 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/training/training.hpp"
 
+#include "model/answer/least.hpp"
 #include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 namespace onchip {
 namespace {
 
-Json times(double us, double low_us, double high_us) {
-  return {{"us", rounded(us)}, {"interval_us", {rounded(low_us), rounded(high_us)}}};
+using FoundPlan = Found<PlannedTraining>;
+
+PlannedTraining planned(const Chip& chip, const Training& training, TrainingPlan plan) {
+  TrainingPrediction prediction = predict(chip, training, plan);
+  return {std::move(plan), std::move(prediction)};
 }
 
-Json to_json(const Packing& packing) {
-  return {{"elements", packing.elements}};
-}
-Json to_json(const ProductSize& size) {
-  return {{"rows", size.rows}, {"columns", size.columns}, {"depth", size.depth}};
-}
-Json to_json(const RecurrencePlan& plan) {
-  return text(plan);
-}
-Json to_json(const SparseTrainingPlan& plan) {
-  return text(plan);
+// The family that keeps this training's weights on the chip.
+std::string_view family_on_chip(const Training& training) {
+  return training.mask ? SparseTrainingPlan::kName : DenseTrainingPlan::kName;
 }
 
 }  // namespace
 
-TrainingAnswer predict_training(const ChipFile& chip, const Training& training, Stash stash,
-                                const std::optional<TrainingStep>& given) {
-  check(training.network);
-  if (given) {
-    check(training, *given);
+FoundPlan plan_training_on_chip(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
+  const PassFields& fields = constraints.fields;
+  if (constraints.plan) {
+    return planned(chip, training, with_fields(chip, training, *constraints.plan, fields));
   }
-  TrainingStep step = given ? *given : plan_training(chip.chip, training, stash);
-  TrainingPrice priced = price(chip.chip, training, step);
-  TrainingAnswer answer{
-      chip.chip.name, training, std::move(step), std::move(priced), library_prices(chip.chip, training), {}, {}};
-  if (answer.step == library_step()) {
-    try {
-      answer.own = price(chip.chip, training, own_step(chip.chip, training, stash));
-    } catch (const InputError& lacks) {
-      answer.lacks = lacks.what();
+  if (constraints.family == CudnnTrainingPlan::kName) {
+    return planned(chip, training, with_fields(chip, training, CudnnTrainingPlan{}, fields));
+  }
+  if (const std::string_view family = family_on_chip(training);
+      constraints.family.value_or(std::string(family)) != family) {
+    return FoundPlan::nothing(*constraints.family + " trains " + (training.mask ? "dense" : "sparse") +
+                              " networks, and this one is " + (training.mask ? "sparse" : "dense"));
+  }
+  const Found<TrainingPlan> chosen = choose_on_chip(chip, training, constraints.stash);
+  if (!chosen) {
+    return FoundPlan::nothing(chosen.why());
+  }
+  return planned(chip, training, with_fields(chip, training, *chosen, fields));
+}
+
+FoundPlan plan_training(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
+  FoundPlan own = plan_training_on_chip(chip, training, constraints);
+  if (constraints.plan || constraints.family || constraints.fields.any()) {
+    return own;
+  }
+  PlannedTraining library = planned(chip, training, CudnnTrainingPlan{});
+  const double library_us = library.prediction.iteration.us;
+  return own && own->prediction.iteration.us <= (1 - kLibraryDoubt) * library_us ? own : FoundPlan(std::move(library));
+}
+
+std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training, Stash stash) {
+  std::vector<RankedTraining> ranking{
+      {CublasPlan::kName, {}, cublas_price(chip, training), "its products alone, without cells"}};
+  for (const std::string_view family : {family_on_chip(training), CudnnTrainingPlan::kName}) {
+    RankedTraining& one = ranking.emplace_back();
+    one.family = family;
+    const FoundPlan found = plan_training_on_chip(chip, training, {std::string(family), stash, {}, {}});
+    if (found) {
+      one.planned = *found;
+      one.iteration = found->prediction.iteration;
+    } else {
+      one.why = found.why();
     }
   }
+  const auto us = [](const RankedTraining& one) {
+    return one.planned ? one.iteration.us : std::numeric_limits<double>::infinity();
+  };
+  std::ranges::stable_sort(ranking, {}, us);
+  for (RankedTraining& one : ranking) {
+    if (one.planned) {
+      const double times = one.iteration.us / ranking.front().iteration.us;
+      one.why = &one == &ranking.front() ? "the fastest" : significant(times, 3) + " times as long";
+    }
+  }
+  return ranking;
+}
+
+// ---- questions ------------------------------------------------------------------------------------------------------
+
+Training training_of(const Configuration& configuration, const Stack& stack) {
+  Training training{configuration.network, stack, nullptr};
+  const Recurrent& network = training.network;
+  if (network.density == 1) {
+    return training;
+  }
+  if (const std::string lacks = what_lacks_sparse(training); !lacks.empty()) {
+    throw InputError(lacks);
+  }
+  const double nonzeros = network.density * network.rows() * network.hidden;
+  if (!configuration.weights && nonzeros > kMostGenerated) {
+    throw InputError("W_hh has " + format_number(std::round(nonzeros)) + " non-zeros: no chip holds so many");
+  }
+  training.mask = recurrent_matrix(configuration);
+  return training;
+}
+
+PlanTime plan_time(const TrainingCase& answer) {
+  return answer.planned ? PlanTime{answer.fits(), answer.planned->prediction.step_us, to_string(answer.planned->plan)}
+                        : PlanTime{false, std::numeric_limits<double>::infinity(), ""};
+}
+
+TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
+                                const TrainingConstraints& constraints) {
+  check(training.network);
+  const PlannedTraining chosen = plan_training(chip.chip, training, constraints).value_or_throw();
+  return {{chip.chip.name, training, chosen},
+          rank_trainings(chip.chip, training,
+                         stash_of(chosen.plan) == Stash::gates ? constraints.stash : stash_of(chosen.plan))};
+}
+
+namespace {
+
+// The question's training with other numbers; what cannot be generated is no training.
+Found<Training> sized(const TrainingQuestion& question, int Recurrent::*what, int value) {
+  Configuration configuration = question.configuration;
+  if (what == &Recurrent::hidden && value != configuration.network.hidden) {
+    configuration.weights = nullptr;  // a file's are of one size: others are as dense
+  }
+  configuration.network.*what = value;
+  try {
+    return training_of(configuration, question.stack);
+  } catch (const InputError& error) {
+    return Found<Training>::nothing(error.what());
+  }
+}
+
+TrainingCase case_of(const Chip& chip, const TrainingQuestion& question, int Recurrent::*what, int value) {
+  const Found<Training> training = sized(question, what, value);
+  TrainingCase found{chip.name, {}, FoundPlan::nothing(training.why())};
+  if (training) {
+    found.training = *training;
+    found.planned = plan_training_on_chip(chip, *training, question.constraints);
+  } else {
+    found.training.network = question.configuration.network;
+    found.training.network.*what = value;
+    found.training.stack = question.stack;
+  }
+  return found;
+}
+
+// Why an answer is none.
+std::string why_not(const TrainingCase& answer) {
+  return answer.planned ? explain(answer.planned->prediction.footprint) : answer.planned.why();
+}
+
+// A whole plan or fields hold for one network.
+const TrainingQuestion& without_plan(const TrainingQuestion& question) {
+  if (question.constraints.plan || question.constraints.fields.any()) {
+    throw InputError("a given plan is of one network: the largest is sought without it");
+  }
+  return question;
+}
+
+int largest_hidden(const Chip& chip, const TrainingQuestion& question, int expected = 1, int stride = 1) {
+  const auto fits_at = [&](int granules) {
+    return case_of(chip, question, &Recurrent::hidden, granules * question.granule).fits();
+  };
+  return question.granule * largest_that_fits(fits_at, kMaxHidden / question.granule, expected, stride);
+}
+
+TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::string_view name, int Recurrent::*what,
+                       int granule, int most) {
+  const auto fits_at = [&](int granules) { return case_of(chip, question, what, granules * granule).fits(); };
+  const int largest =
+      granule * largest_that_fits(fits_at, most / granule, std::max(1, question.configuration.network.*what / granule),
+                                  std::max(1, question.configuration.network.*what / granule / 4));
+  const int next = largest + granule;
+  return {name, largest,
+          next > most ? "no kernel counts more"
+                      : std::to_string(next) + ": " + why_not(case_of(chip, question, what, next))};
+}
+
+std::vector<std::string> varied(const TargetQuestion& words) {
+  return words.vary.empty() ? std::vector<std::string>(kCapacityKeys.begin(), kCapacityKeys.end()) : words.vary;
+}
+
+ReachedOf<TrainingCase> reach(const TrainingQuestion& question, const Training& training,
+                              const std::optional<double>& step_us, const TargetQuestion& words) {
+  const auto answer_of = [&](const ChipFile& chip) {
+    return TrainingCase{chip.chip.name, training, plan_training_on_chip(chip.chip, training, question.constraints)};
+  };
+  const auto misses = [&](const ChipFile& chip) {
+    const TrainingCase answer = answer_of(chip);
+    return !answer.fits() ? kDoesNotFit : step_us ? answer.planned->prediction.step_us / *step_us - 1 : 0;
+  };
+  return with_answers<TrainingCase>(find_least({question.chip, varied(words), words.prices, misses}), answer_of);
+}
+
+}  // namespace
+
+TrainingCase largest_training(const TrainingQuestion& question) {
+  const Chip& chip = question.chip.chip;
+  return case_of(chip, question, &Recurrent::hidden,
+                 std::max(question.granule, largest_hidden(chip, without_plan(question))));
+}
+
+TrainingFit fit_training(const TrainingQuestion& asked) {
+  const Chip& chip = asked.chip.chip;
+  TrainingQuestion question = asked;
+  Recurrent& network = question.configuration.network;
+  TrainingFit fit;
+  fit.answer =
+      network.hidden == 0 ? largest_training(question) : case_of(chip, question, &Recurrent::hidden, network.hidden);
+  network.hidden = fit.answer.training.network.hidden;
+  if (!question.constraints.plan && !question.constraints.fields.any()) {
+    fit.limits = {
+        limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
+        limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch),
+        limit_of(chip, question, "steps", &Recurrent::steps, 1, static_cast<int>(kMostTrainedSamples / network.batch))};
+    if (!fit.answer.fits()) {
+      const Found<Training> training = sized(question, &Recurrent::hidden, network.hidden);
+      if (training) {
+        fit.to_fit = reach(question, *training, std::nullopt, {});
+      }
+    }
+  }
+  return fit;
+}
+
+TrainingWhatIf what_if_training(const TrainingQuestion& base, const std::vector<std::string>& changes,
+                                bool ranks_numbers) {
+  const int hidden = base.configuration.network.hidden;
+  const auto side_of = [&](const ChipFile& chip) {
+    const int largest = largest_hidden(chip.chip, without_plan(base));
+    const int size = hidden > 0 ? hidden : std::max(base.granule, largest);
+    return TrainingSide{case_of(chip.chip, base, &Recurrent::hidden, size), largest};
+  };
+  TrainingWhatIf answer{compare_chips<TrainingSide>(base.chip, changes, side_of)};
+  if (!ranks_numbers || !answer.base.fits()) {
+    return answer;
+  }
+  const Training& training = answer.base.training;
+  const auto asked = [&](int granule) {
+    TrainingQuestion sizes = base;
+    sizes.granule = granule;
+    return AskedOfChips{
+        [sizes](const Chip& chip, int expected, int stride) {
+          return largest_hidden(chip, sizes, expected, stride) / sizes.granule;
+        },
+        [&](const Chip& chip) {
+          return plan_time({chip.name, training, plan_training_on_chip(chip, training, base.constraints)});
+        },
+        std::max(1, answer.base.largest_hidden / granule)};
+  };
+  answer.sensitivity = sensitivities(base.chip, asked(base.granule));
+  answer.one_more = one_more(base.chip, asked(1));
   return answer;
 }
 
-Json to_json(const TrainingAnswer& answer) {
-  const TrainingPrice& price = answer.price;
-  Json json{{"chip", answer.chip},
-            {"network", to_json(answer.training.network)},
-            {"layers", answer.training.stack.layers},
-            {"bidirectional", answer.training.stack.bidirectional},
-            {"input", answer.training.stack.columns(answer.training.network, 0)},
-            {"stash", kStashNames[static_cast<std::size_t>(answer.step.stash)]}};
-  json.update(times(price.us, price.low_us, price.high_us));
-  json["step_us"] = rounded(price.us / answer.training.network.steps);
-  json["stash_bytes"] = price.stash_bytes;
-  json["workspace_bytes"] = price.workspace_bytes;
-  json["phases"] = Json::array();
-  for (std::size_t i = 0; i < answer.step.phases.size(); ++i) {
-    const Phase& phase = answer.step.phases[i];
-    Json one{{"name", name(phase.kind)},
-             {"layer", phase.layer},
-             {"direction", phase.reversed ? "backward" : "forward"},
-             {"beside", phase.beside},
-             {"of_sms", phase.of_sms}};
-    one.update(times(price.phases[i].us, price.phases[i].low_us, price.phases[i].high_us));
-    one["bytes"] = price.phases[i].bytes;
-    const bool is_plan = !std::holds_alternative<Packing>(phase.how) && !std::holds_alternative<ProductSize>(phase.how);
-    std::visit([&](const auto& how) { one[is_plan ? "plan" : "size"] = to_json(how); }, phase.how);
-    json["phases"].push_back(std::move(one));
+std::optional<Interaction> interaction(const TrainingWhatIf& answer) {
+  return interaction(static_cast<const ComparedOf<TrainingSide>&>(answer), [](const TrainingSide& side) {
+    return AnswerNumbers{side.fits(), side.fits() ? side.planned->prediction.step_us : 0, side.largest_hidden};
+  });
+}
+
+TrainingTarget reach_training(const TrainingQuestion& asked, const TargetQuestion& words) {
+  TrainingQuestion question = without_plan(asked);
+  int& hidden = question.configuration.network.hidden;
+  const Target& target = words.target;
+  if (target.hidden > 0 && hidden > 0 && target.hidden != hidden) {
+    throw InputError("target: hidden=" + std::to_string(target.hidden) + " contradicts a network of " +
+                     std::to_string(hidden) + " hidden units");
   }
-  json["libraries"] = Json::array();
-  for (const LibraryTraining& library : answer.libraries) {
-    Json one{{"library", library.library}, {"computes", library.what}};
-    one.update(times(library.us, library.low_us, library.high_us));
-    json["libraries"].push_back(std::move(one));
+  hidden = std::max(hidden, target.hidden);
+  if (hidden == 0) {
+    throw InputError("how large is the network? expected a target such as hidden=8192, or a hidden size");
   }
-  if (answer.own) {
-    json["own"] = times(answer.own->us, answer.own->low_us, answer.own->high_us);
-  } else if (!answer.lacks.empty()) {
-    json["own"] = {{"lacks", answer.lacks}};
+  if (target.ms) {
+    throw InputError("target: ms is of feed-forward networks; expected hidden=N or step_us<=T");
   }
-  json["text"] = to_string(answer.step);
-  return json;
+  const Training training = training_of(question.configuration, question.stack);
+  return {reach(question, training, target.step_us, words), target};
 }
 
 }  // namespace onchip

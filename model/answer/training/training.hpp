@@ -1,33 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long does a training step take, forward and all gradients, and what memory does it need?
+// Questions about training: how long does an iteration take, forward and all gradients, and what memory does it need;
+// do the weights stay on the chip in both passes, and up to which size; what if the chip were another? Every plan of a
+// training is chosen here, for whoever prints, replays or launches it.
 #pragma once
 
-#include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
-#include "model/training/price.hpp"
+#include "model/training/planner.hpp"
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
 
-struct TrainingAnswer {
-  std::string chip;
-  Training training;
-  TrainingStep step;
-  TrainingPrice price;
-  std::vector<LibraryTraining> libraries;
-  // Of the kernels' own quickest step, where another is answered; or why there is none.
-  std::optional<TrainingPrice> own;
-  std::string lacks;
+// ---- which plan? ----------------------------------------------------------------------------------------------------
+
+// What is asked for of a plan; the planner chooses the rest.
+struct TrainingConstraints {
+  std::optional<std::string> family;  // by the name that a plan's text begins with
+  Stash stash = Stash::gates;
+  std::optional<TrainingPlan> plan;  // a whole one
+  PassFields fields;                 // otherwise than in the plan that is given or chosen, which then stays on the chip
 };
 
-// Of the given step, or of the quickest one. Throws InputError where the network cannot be trained, or a given step's
-// plans cannot be built for it.
-TrainingAnswer predict_training(const ChipFile& chip, const Training& training, Stash stash,
-                                const std::optional<TrainingStep>& given = {});
+struct PlannedTraining {
+  TrainingPlan plan;
+  TrainingPrediction prediction;
+};
 
+// How far a library's price is off where the two are near each other: the chosen plan must not lose to it.
+inline constexpr double kLibraryDoubt = 0.08;
+
+// The plan that is asked for, else the fastest one on the chip, and cuDNN's where there is none and where the two
+// prices are too close to tell. Throws InputError for a given plan or fields that cannot be built.
+Found<PlannedTraining> plan_training(const Chip& chip, const Training& training,
+                                     const TrainingConstraints& constraints = {});
+// The same of the families that keep the weights on the chip, unless another is asked for: what fit and what-if ask,
+// and what is replayed and launched.
+Found<PlannedTraining> plan_training_on_chip(const Chip& chip, const Training& training,
+                                             const TrainingConstraints& constraints = {});
+
+// The kernels' family for this training, cuDNN's and cuBLAS, the fastest first, then what has no plan: cuBLAS has none,
+// for it computes the products alone.
+struct RankedTraining {
+  std::string_view family;
+  std::optional<PlannedTraining> planned;
+  PhasePrice iteration;
+  std::string why;  // "the fastest", "1.31 times as long"; or why there is no plan
+
+  bool is_library() const { return family != DenseTrainingPlan::kName && family != SparseTrainingPlan::kName; }
+  std::string_view library() const { return family == CudnnTrainingPlan::kName ? "cudnn" : family; }
+  std::string_view computes() const { return planned ? "all of it" : "its products alone, without cells"; }
+};
+std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training, Stash stash = Stash::gates);
+
+// ---- questions ------------------------------------------------------------------------------------------------------
+
+struct TrainingQuestion {
+  ChipFile chip;
+  Configuration configuration;  // network and mask
+  Stack stack;
+  TrainingConstraints constraints;
+  int granule = 32;  // of hidden units, where sizes are sought
+};
+
+// What is trained, its mask generated. Throws InputError for a sparse network that has no kernels or more non-zeros
+// than any chip holds.
+Training training_of(const Configuration& configuration, const Stack& stack);
+
+// An answer of a chip.
+struct TrainingCase {
+  std::string chip;
+  Training training;
+  Found<PlannedTraining> planned = Found<PlannedTraining>::nothing("");
+  bool fits() const { return planned && is_on_chip(planned->plan) && planned->prediction.footprint.fits; }
+};
+
+PlanTime plan_time(const TrainingCase& answer);
+
+struct TrainingAnswer : TrainingCase {
+  std::vector<RankedTraining> ranking;
+};
+// Throws InputError where the network cannot be trained, or a given plan cannot be built for it.
+TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
+                                const TrainingConstraints& constraints = {});
+
+// The largest of a number with which the weights stay on the chip in both passes, all others as they are.
+struct TrainingLimit {
+  std::string_view what;  // "hidden", "batch", "steps"
+  int largest = 0;        // 0: not even the least does
+  std::string why;        // the next does not
+};
+struct TrainingFit {
+  TrainingCase answer;  // of the size that was asked for, or else of the largest
+  std::vector<TrainingLimit> limits;
+  std::optional<ReachedOf<TrainingCase>> to_fit = {};  // of what does not fit: the least of the chip's numbers
+};
+TrainingFit fit_training(const TrainingQuestion& question);
+// The largest hidden size that fits alone; if none does, the least.
+TrainingCase largest_training(const TrainingQuestion& question);
+
+struct TrainingSide : TrainingCase {
+  int largest_hidden = 0;
+};
+struct TrainingWhatIf : ComparedOf<TrainingSide> {
+  std::optional<std::vector<Sensitivity>> sensitivity = {};  // of a base that fits
+  std::optional<std::vector<OneMore>> one_more = {};
+};
+TrainingWhatIf what_if_training(const TrainingQuestion& base, const std::vector<std::string>& changes,
+                                bool ranks_numbers = true);
+std::optional<Interaction> interaction(const TrainingWhatIf& answer);
+
+// What the chip must have at least: `words` has the target, what is varied and prices.
+struct TrainingTarget : ReachedOf<TrainingCase> {
+  Target target;
+};
+TrainingTarget reach_training(const TrainingQuestion& question, const TargetQuestion& words);
+
+Json to_json(const TrainingCase& answer);
 Json to_json(const TrainingAnswer& answer);
+Json to_json(const TrainingFit& answer);
+Json to_json(const TrainingWhatIf& answer);
+Json to_json(const TrainingTarget& answer);
 
 }  // namespace onchip

@@ -23,8 +23,10 @@ void check_interpreted(const Case& c) {
                 << "'");
   TrainingInput in = random_training(c.size, c.precision, c.initial, c.last, 3);
   const SparseMatrix mask = prune(c.size, c.density, 5, in.w_hh);
-  const auto sparse = lay_out_sparse_training(c.size, c.precision, mask, some_sms(8), "sm_90", c.forward, c.backward);
-  const TrainingProgram training = sparse_training_program(c.size, c.precision, sparse);
+  const Training layer = training_of(c.size, c.precision, &mask);
+  const TrainingPlan plan =
+      with_fields(some_sms(8), layer, choose_on_chip(some_sms(8), layer).value_or_throw(), {c.forward, c.backward});
+  const TrainingProgram training = confirmed_program(c.size, c.precision, plan, "sm_90", &mask, 8);
   InterpretedProgram interpreted(training.program);
   check_training(interpreted, training.arrays, c.size, c.precision, in, &mask);
 }
@@ -50,9 +52,12 @@ TEST_CASE("a sparse training step that does not fit says so", "[fast]") {
   const TrainingSize size{8, 512, 4, 3};
   TrainingInput in = random_training(size, Precision::fp16, false, false, 1);
   const SparseMatrix mask = prune(size, 1, 5, in.w_hh);
-  CHECK_THROWS_WITH(lay_out_sparse_training(size, Precision::fp16, mask, some_sms(1), "sm_90"),
+  const Training layer = training_of(size, Precision::fp16, &mask);
+  CHECK(choose_on_chip(some_sms(1), layer).why().find("do not fit on 1 SMs") != std::string::npos);
+  const auto plan = std::get<SparseTrainingPlan>(choose_on_chip(some_sms(8), layer).value_or_throw());
+  CHECK_THROWS_WITH(lay_out_sparse_training(size, Precision::fp16, mask, some_sms(1), plan, "sm_90"),
                     Catch::Matchers::Contains("do not fit on 1 SMs"));
-  CHECK_THROWS_AS(changed(SparseTrainingPlan{}, "sample=4"), InputError);
+  CHECK_THROWS_AS(changed(SparseRecurrencePlan{}, "sample=4"), InputError);
 }
 
 }  // namespace onchip

@@ -27,11 +27,11 @@ void check_interpreted(const Case& c) {
   INFO(info(c.size.cell).name << " of input " << c.size.input << " hidden " << c.size.hidden << " batch "
                               << c.size.batch << " steps " << c.size.steps << ", " << info(c.precision).name << ", '"
                               << c.forward << "', '" << c.backward << "'");
-  TrainingPlan plan = pick_on(c.size, 8);
-  plan.forward = c.forward.empty() ? plan.forward : changed({}, c.forward);
-  plan.backward = c.backward.empty() ? plan.backward : changed({}, c.backward);
+  DenseTrainingPlan plan = chosen_on(c.size, 8);
+  plan.forward = c.forward.empty() ? plan.forward : changed(RecurrencePlan{}, c.forward);
+  plan.backward = c.backward.empty() ? plan.backward : changed(RecurrencePlan{}, c.backward);
   plan.aligned = c.aligned;
-  const TrainingProgram training = training_program(c.size, c.precision, plan, "sm_90");
+  const TrainingProgram training = confirmed_program(c.size, c.precision, plan, "sm_90");
   InterpretedProgram interpreted(training.program);
   TrainingInput in = random_training(c.size, c.precision, c.initial, c.last, 3);
   check_training(interpreted, training.arrays, c.size, c.precision, in);
@@ -50,33 +50,38 @@ TEST_CASE("an interpreted training step of an LSTM has the gradients of the refe
   for (const Case& c :
        {Case{{24, 32, 4, 5}, fp16, true, true, "", ""}, Case{{5, 24, 1, 1}, fp16, false, false, "", ""},
         Case{{16, 40, 3, 35}, bf16, true, false, "ahead=4", "split=2 ahead=4"},
-        Case{{7, 33, 9, 4}, fp16, false, true, "groups=1 shared_tiles=1", "groups=1 split=2"},
+        Case{{7, 33, 9, 4}, fp16, false, true, "batch_groups=1 shared_tiles=1", "batch_groups=1 split=2"},
         Case{{8, 24, 18, 5},
              fp16,
              true,
              true,
-             "groups=1 turns=1 warps=4 loads_in_flight=12",
-             "groups=1 turns=1 warps=2 split=2 loads_in_flight=12"},
-        Case{{8, 70, 9, 4}, fp16, true, true, "groups=1 units=32", "groups=2 units=32 split=2"},
-        Case{{8, 17, 10, 20}, bf16, true, true, "groups=2 turns=2 ahead=4", "groups=2 turns=3 warps=1 ahead=4"},
+             "batch_groups=1 sub_batches=1 warps=4 loads_in_flight=12",
+             "batch_groups=1 sub_batches=1 warps=2 split=2 loads_in_flight=12"},
+        Case{{8, 70, 9, 4}, fp16, true, true, "batch_groups=1 units=32", "batch_groups=2 units=32 split=2"},
+        Case{{8, 17, 10, 20},
+             bf16,
+             true,
+             true,
+             "batch_groups=2 sub_batches=2 ahead=4",
+             "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
         Case{{8, 64, 20, 4},
              fp16,
              true,
              true,
-             "groups=1 turns=2 shared_tiles=4 warps=8",
-             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"},
+             "batch_groups=1 sub_batches=2 shared_tiles=4 warps=8",
+             "batch_groups=1 sub_batches=2 split=4 shared_tiles=2 warps=8"},
         Case{{8, 40, 22, 18},
              bf16,
              true,
              true,
-             "groups=1 turns=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
-             "groups=1 turns=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
+             "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+             "batch_groups=1 sub_batches=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
         Case{{8, 64, 20, 9},
              fp16,
              true,
              true,
-             "groups=1 turns=4 warps=1 loads_in_flight=4 warp_groups=4",
-             "groups=1 turns=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
+             "batch_groups=1 sub_batches=4 warps=1 loads_in_flight=4 warp_groups=4",
+             "batch_groups=1 sub_batches=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }
@@ -87,20 +92,20 @@ TEST_CASE("an interpreted training step of a GRU has the gradients of the refere
        {Case{{24, 32, 4, 5, Cell::gru}, fp16, true, true, "", ""},
         Case{{5, 24, 1, 1, Cell::gru}, fp16, false, false, "", ""},
         Case{{16, 40, 3, 35, Cell::gru}, bf16, true, false, "ahead=4", "split=2 ahead=4"},  // half a span of each gate
-        Case{{7, 33, 9, 4, Cell::gru}, fp16, false, true, "groups=1 shared_tiles=1", "groups=1 split=2"},
+        Case{{7, 33, 9, 4, Cell::gru}, fp16, false, true, "batch_groups=1 shared_tiles=1", "batch_groups=1 split=2"},
         Case{{8, 17, 10, 20, Cell::gru},
              bf16,
              true,
              true,
-             "groups=2 turns=2 ahead=4",
-             "groups=2 turns=3 warps=1 ahead=4"},
-        Case{{8, 70, 9, 4, Cell::gru}, fp16, true, true, "groups=1 units=32", "groups=1 units=32 split=2"},
+             "batch_groups=2 sub_batches=2 ahead=4",
+             "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
+        Case{{8, 70, 9, 4, Cell::gru}, fp16, true, true, "batch_groups=1 units=32", "batch_groups=1 units=32 split=2"},
         Case{{8, 64, 20, 4, Cell::gru},
              fp16,
              true,
              true,
-             "groups=1 turns=2 shared_tiles=3 warps=8",
-             "groups=1 turns=2 split=4 shared_tiles=2 warps=8"}}) {
+             "batch_groups=1 sub_batches=2 shared_tiles=3 warps=8",
+             "batch_groups=1 sub_batches=2 split=4 shared_tiles=2 warps=8"}}) {
     check_interpreted(c);
   }
 }
@@ -118,17 +123,17 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
                         .length_bytes = bytes};
   };
   const Precision fp16 = Precision::fp16;
-  for (const Case& c :
-       {Case{sized(6, 24, 3, 5, 2, true, 0), fp16, true, true, "", ""},
-        Case{sized(6, 24, 4, 5, 1, false, 4), fp16, true, true, "", ""},
-        Case{sized(5, 33, 5, 7, 2, true, 8), Precision::bf16, true, true, "", "split=2"},
-        Case{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
-        Case{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "groups=1 turns=2", "groups=1 turns=2 ahead=4"},
-        Case{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true, "groups=2 turns=2 ahead=4",
-             "groups=2 turns=3 warps=1 ahead=4"},
-        Case{sized(8, 40, 22, 18, 2, true, 4), Precision::bf16, true, true,
-             "groups=1 turns=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
-             "groups=1 turns=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"}}) {
+  for (const Case& c : {Case{sized(6, 24, 3, 5, 2, true, 0), fp16, true, true, "", ""},
+                        Case{sized(6, 24, 4, 5, 1, false, 4), fp16, true, true, "", ""},
+                        Case{sized(5, 33, 5, 7, 2, true, 8), Precision::bf16, true, true, "", "split=2"},
+                        Case{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
+                        Case{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "batch_groups=1 sub_batches=2",
+                             "batch_groups=1 sub_batches=2 ahead=4"},
+                        Case{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true,
+                             "batch_groups=2 sub_batches=2 ahead=4", "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
+                        Case{sized(8, 40, 22, 18, 2, true, 4), Precision::bf16, true, true,
+                             "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+                             "batch_groups=1 sub_batches=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }
@@ -175,7 +180,7 @@ double largest_error(const KernelProgram& program, const TrainingArrays& arrays,
 void check_changes_are_found(Cell cell, std::span<const Change> changes) {
   const TrainingSize size{6, 16, 2, 3, cell};
   const TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
-  const TrainingProgram training = training_program(size, Precision::fp16, pick_on(size, 2), "sm_90");
+  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
   CHECK(largest_error(training.program, training.arrays, size, in) <= most_error(Precision::fp16));
   for (const Change& change : changes) {
     INFO(change.to);
@@ -238,7 +243,7 @@ TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found",
 
 TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {
   const auto plan = [](int hidden, int batch, Cell cell) {
-    return pick_on({hidden, hidden, batch, 1, cell}, 132).backward;
+    return chosen_on({hidden, hidden, batch, 1, cell}, 132).backward;
   };
   CHECK(plan(512, 128, Cell::gru).units == 32);
   CHECK(plan(512, 128, Cell::gru).batch_groups == 8);
@@ -249,13 +254,13 @@ TEST_CASE("an SM has 32 units where states are large and the weights have room",
 
 TEST_CASE("a training step refuses what it cannot do", "[fast]") {
   const TrainingSize size{8, 16, 2, 3};
-  const TrainingPlan plan = pick_on(size, 8);
+  const DenseTrainingPlan plan = chosen_on(size, 8);
   CHECK_THROWS_WITH(training_program(size, Precision::fp32, plan, "sm_90"),
                     "layers are trained on the chip in 'fp16' or 'bf16', not in 'fp32'");
   CHECK_THROWS_WITH(training_program({8, 16, 2, 3, Cell::tanh}, Precision::fp16, plan, "sm_90"),
                     "the cell 'tanh' has no training kernels; 'lstm' and 'gru' have");
   CHECK_THROWS_AS(training_program({8, 16, 2, 0}, Precision::fp16, plan, "sm_90"), InputError);
-  CHECK_THROWS_WITH(pick_on({8, 4096, 1, 1}, 132),
+  CHECK_THROWS_WITH(chosen_on({8, 4096, 1, 1}, 132),
                     Catch::Matchers::Contains("an LSTM of 4096 units takes 256 SMs to train on the chip"));
   CHECK_THROWS_AS(changed(plan.forward, "turn=2"), InputError);
   CHECK_THROWS_AS(recurrence_shape(size, changed(plan.forward, "split=2"), false), InputError);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps as predicted and as measured on an H100 by a prototype and by cuDNN. Nothing was fitted to these rows.
 #include "model/base/table.hpp"
+#include "model/training/planner.hpp"
 #include "model/training/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/experiments/command.hpp"
@@ -36,20 +37,21 @@ TEST_CASE("regression: training steps of a prototype take about as long as predi
     const Training training{{Cell::lstm, Precision::fp16, static_cast<int>(file.number(row, "hidden")),
                              static_cast<int>(file.number(row, "batch")), 256, 1},
                             {}};
-    const TrainingStep step = own_step(chip, training);
-    const TrainingPrice predicted = price(chip, training, step);
+    const TrainingPlan plan = choose_on_chip(chip, training).value_or_throw();
+    const std::vector<Phase> phases = phases_of(training, plan);
+    const TrainingPrediction predicted = predict(chip, training, plan);
     double forward_us = 0, backward_us = 0;
-    for (std::size_t i = 0; i < step.phases.size(); ++i) {
-      forward_us += step.phases[i].kind == PhaseKind::forward ? predicted.phases[i].us : 0;
-      backward_us += step.phases[i].kind == PhaseKind::backward ? predicted.phases[i].us : 0;
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      forward_us += phases[i].kind == PhaseKind::forward ? predicted.phases[i].us : 0;
+      backward_us += phases[i].kind == PhaseKind::backward ? predicted.phases[i].us : 0;
     }
-    const double steps = training.network.steps;
-    whole.add(predicted.us / steps, file.number(row, "graph_us"));
+    const double steps = training.network.steps, us = predicted.iteration.us;
+    whole.add(us / steps, file.number(row, "graph_us"));
     forward.add(forward_us / steps, file.number(row, "forward_us"));
     backward.add(backward_us / steps, file.number(row, "backward_us"));
-    products.add((predicted.us - forward_us - backward_us) / steps, file.number(row, "products_us"));
-    CAPTURE(file.text(row, "hidden"), file.text(row, "batch"), predicted.us / steps);
-    CHECK(predicted.low_us / steps < file.number(row, "graph_us"));
+    products.add((us - forward_us - backward_us) / steps, file.number(row, "products_us"));
+    CAPTURE(file.text(row, "hidden"), file.text(row, "batch"), us / steps);
+    CHECK(predicted.iteration.low_us / steps < file.number(row, "graph_us"));
   }
   CAPTURE(whole.mean(), whole.worst, forward.mean(), forward.worst, backward.mean(), backward.worst, products.mean(),
           products.worst);
@@ -71,7 +73,7 @@ TEST_CASE("regression: training steps of cuDNN take about as long as predicted",
                              whole("hidden"), whole("batch"), whole("steps"), 1},
                             {whole("layers"), whole("directions") == 2}};
     if (training.stack.layers * training.stack.directions() == 1) {  // of others cuDNN runs several at once
-      errors.add(library_prices(chip, training)[0].us / training.network.steps, file.number(row, "us_per_step"));
+      errors.add(predict(chip, training, CudnnTrainingPlan{}).step_us, file.number(row, "us_per_step"));
     }
   }
   CAPTURE(errors.mean(), errors.worst);
@@ -128,7 +130,7 @@ TEST_CASE("a sparse training step is predicted, and what was printed is predicte
   const Json first = run_json(train);
   CHECK(run_json(train + "--plan '" + first["text"].get<std::string>() + "'") == first);
   CHECK(first["network"]["density"] == 0.1);
-  CHECK(first["text"].get<std::string>().find("gradient_mask") != std::string::npos);
+  CHECK(first["text"].get<std::string>().find("sparse_training gates forward=[samples=") == 0);
   const Json denser = run_json("predict --mode train --cell lstm --hidden 1024 --batch 16 --density 0.2 --chip h200");
   CHECK(denser["us"].get<double>() > first["us"].get<double>());
 }
@@ -193,11 +195,13 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal("predict --mode train --cell gru --hidden 512 --density 10%", "of an LSTM");
   require_refusal("predict --mode train --cell lstm --hidden 65536 --density 10%", "no chip holds so many");
   require_refusal("simulate --mode train --cell lstm --hidden 512 --density 10%", "of dense networks");
-  require_refusal(train + "--family dense_persistent", "whole step by --plan");
-  require_refusal(train + "--plan 'stash=gates | forwad layer=0'", "did you mean 'forward'");
+  require_refusal(train + "--sms 8", "whole plan by --plan");
+  require_refusal(train + "--plan 'dense_training gates forwad=[]'", "did you mean 'forward'");
+  require_refusal(train + "--plan 'stash=gates | forward layer=0 groups=1'",
+                  "expected 'dense_training gates forward=[");
   require_refusal(train + "--stash none", "expected gates or cells");
 #ifdef ONCHIP_HAS_CUDA
-  require_refusal("measure --cell lstm --hidden 512 --plan-forward turns=2", "needs --mode train");
+  require_refusal("measure --cell lstm --hidden 512 --plan-forward sub_batches=2", "needs --mode train");
   require_refusal("measure --mode train --cell gru --hidden 512", "CUDA", "CUDA_VISIBLE_DEVICES=");
   require_refusal("measure --mode train --cell lstm --hidden 512 --floor", "is of inference");
   require_refusal("measure --mode train --cell lstm --hidden 512 --baselines", "CUDA", "CUDA_VISIBLE_DEVICES=");
@@ -237,4 +241,65 @@ TEST_CASE("a step that predict printed is predicted again", "[fast]") {
   const Json again = run_json(train + "--plan '" + first["text"].get<std::string>() + "'");
   CHECK(again == first);
   CHECK(first["phases"].size() > 20);
+}
+
+TEST_CASE("fit --mode train says the largest sizes whose weights stay on the chip in both passes", "[fast]") {
+  const std::string fit = "fit --mode train --cell lstm --batch 64 --chip h100_sxm";
+  const Json largest = run_json(fit);
+  CHECK(largest["fits"] == true);
+  REQUIRE(largest["limits"].size() == 3);
+  const int hidden = largest["limits"][0]["largest"].get<int>();
+  CHECK(largest["network"]["hidden"] == hidden);
+  CHECK(largest["stash_bytes"].get<double>() > 0);
+  CHECK(largest["workspace_bytes"].get<double>() > 0);
+  const Run text = run(fit);
+  CHECK(text.status == 0);
+  CHECK(text.out.find("Weights stay on the chip in both passes up to") != std::string::npos);
+  const Run beyond = run(fit + " --hidden " + std::to_string(hidden + 32));
+  CHECK(beyond.status == 1);
+  CHECK(beyond.out.find("there are 132") != std::string::npos);
+  CHECK(beyond.out.find("Any one of these makes it fit") != std::string::npos);
+  CHECK(run(fit + " --format csv").out.find("largest_hidden,largest_batch,largest_steps") != std::string::npos);
+  require_refusal(fit + " --compile", "--compile");
+  require_refusal("fit --cell lstm --layers 2", "need --mode train");
+}
+
+TEST_CASE("what-if --mode train compares chips, and finds what reaches a target", "[fast]") {
+  const std::string ask = "what-if --mode train --cell gru --hidden 512 --batch 64 --chip h100_sxm --no-ranking ";
+  const Json json = run_json(ask + "--set sm.clock=+10% --set sm.count=+50%");
+  CHECK(json["changed"]["step_us"].get<double>() < json["base"]["step_us"].get<double>());
+  CHECK(json["alone"].size() == 2);
+  CHECK(json["changed"]["largest_hidden"].get<int>() > json["base"]["largest_hidden"].get<int>());
+  const Run text = run(ask + "--set sm.clock=+10%");
+  CHECK(text.status == 0);
+  CHECK(text.out.find("largest hidden") != std::string::npos);
+  CHECK(text.out.find("backward") != std::string::npos);
+  CHECK(run(ask + "--set sm.clock=+10% --format csv").out.find("case,hidden,step_us") == 0);
+  const Json target =
+      run_json("what-if --mode train --cell lstm --hidden 2560 --batch 16 --chip h100_sxm --vary sm.count");
+  CHECK(target["alone"][0]["reached"] == true);
+  CHECK(target["base"]["reached"] == false);
+}
+
+TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict has them", "[fast]") {
+  const std::string sweep =
+      "sweep --mode train --cell lstm --chip h100_sxm --axis hidden=256,512,8192 --axis batch=16,64 "
+      "--column forward_us --column directions --threads 1";
+  const Run rows = run(sweep);
+  CHECK(rows.status == 0);
+  CHECK(
+      rows.out.find("row,hidden,batch,fits,binding,step_us,low_us,high_us,floor_us,us,stash_bytes,workspace_bytes,plan,"
+                    "forward_us,directions,problem\n") == 0);
+  CHECK(rows.out.find("takes 512 SMs") != std::string::npos);
+  const Json predicted = run_json("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
+  CHECK(rows.out.find(predicted["text"].get<std::string>()) != std::string::npos);
+  CHECK(rows.out.find(std::to_string(predicted["stash_bytes"].get<std::int64_t>())) != std::string::npos);
+  CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64").out.find("row,cell,hidden,") == 0);
+  CHECK(
+      run("sweep --mode train --cell lstm --hidden 512 --axis density=0.05,0.1 --axis layers=1 --axis batch=4 --format "
+          "jsonl")
+          .out.find("sparse_training gates") != std::string::npos);
+  require_refusal("sweep --cell lstm --axis layers=1,2", "'layers' needs mode=train");
+  require_refusal("sweep --axis mode=train,inference", "it is no axis");
+  require_refusal("sweep --mode train --cell lstm --axis hidden=256,512 --family sparse_persistent", "is of inference");
 }

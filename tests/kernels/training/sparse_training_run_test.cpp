@@ -23,9 +23,10 @@ TEST_CASE("training steps of a sparse LSTM on a GPU have the gradients of the re
       ++seed;
       TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
       const SparseMatrix mask = prune(size, density, seed, in.w_hh);
-      const TrainingProgram training = sparse_training_program(
-          size, precision,
-          lay_out_sparse_training(size, precision, mask, some_sms(device.sm_count), device.architecture));
+      const TrainingPlan plan =
+          choose_on_chip(some_sms(device.sm_count), training_of(size, precision, &mask)).value_or_throw();
+      const TrainingProgram training =
+          confirmed_program(size, precision, plan, device.architecture, &mask, device.sm_count);
       DeviceProgram gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       check_training(gpu, training.arrays, size, precision, in, &mask);

@@ -2,12 +2,14 @@
 // LSTM and GRU layers with random data, trained by any executor, and compared with the reference.
 #pragma once
 
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/runtime/kernel_program.hpp"
-#include "kernels/training/training_program.hpp"
+#include "kernels/training/sparse/program.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/random.hpp"
-#include "model/training/recurrence_price.hpp"
+#include "model/plan/plan_text.hpp"
+#include "model/training/planner.hpp"
 #include "model/workload/mask.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
@@ -27,14 +29,22 @@
 
 namespace onchip {
 
-// So many SMs of an H200, and the pick there.
+// So many SMs of an H200, and the plan that is chosen there, which the compiler confirms.
 inline Chip some_sms(int sms) {
   Chip chip = find_chip("h200").chip;
   chip.sm_count.value = sms;
   return chip;
 }
-inline TrainingPlan pick_on(const TrainingSize& size, int sms) {
-  return choose_training_plan(size, some_sms(sms));
+inline DenseTrainingPlan chosen_on(const TrainingSize& size, int sms) {
+  return std::get<DenseTrainingPlan>(
+      choose_on_chip(some_sms(sms), training_of(size, Precision::fp16)).value_or_throw());
+}
+inline TrainingProgram confirmed_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
+                                         const std::string& architecture, const SparseMatrix* mask = nullptr,
+                                         int sms = 132) {
+  const Chip chip = some_sms(sms);
+  return training_program(size, precision, confirmed_plan(chip, size, precision, mask, plan, architecture).chosen, mask,
+                          chip, architecture);
 }
 
 // Elements that the type has. `initial`: h0 and c0; `last`: gradients of the last h and c; else zeros.
@@ -259,7 +269,7 @@ void check_iterations(int layers, int iterations, int most_units, int most_rows,
                   .length_bytes = std::array{0, 4, 8}[random.below(3)]};
     layer.precision = random.below(2) == 0 ? Precision::fp16 : Precision::bf16;
     layer.in = random_training(layer.size, layer.precision, true, true, static_cast<std::uint64_t>(i));
-    layer.training = training_program(layer.size, layer.precision, pick_on(layer.size, sms), architecture);
+    layer.training = confirmed_program(layer.size, layer.precision, chosen_on(layer.size, sms), architecture);
   });
   for (int iteration = 0; iteration < iterations; ++iteration) {
     for (Layer& layer : all) {

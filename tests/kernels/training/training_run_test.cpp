@@ -31,13 +31,15 @@ TEST_CASE(
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
                                 << " " << info(precision).name);
-      TrainingPlan plan = pick_on(size, device.sm_count);
+      DenseTrainingPlan plan = chosen_on(size, device.sm_count);
       if (precision == Precision::bf16 && size.batch > 16) {  // as many turns as any plan's, of two warp groups
-        const std::string words = "warps=4 loads_in_flight=8 warp_groups=2 turns=8";
-        plan.forward = with_room(size, changed(plan.forward, words), false, device.sm_count, kSharedBytes);
-        plan.backward = with_room(size, changed(plan.backward, words), true, device.sm_count, kSharedBytes);
+        const std::string words = "warps=4 loads_in_flight=8 warp_groups=2 sub_batches=8";
+        plan.forward =
+            with_room(size, changed(plan.forward, words), false, device.sm_count, kSharedBytes).value_or_throw();
+        plan.backward =
+            with_room(size, changed(plan.backward, words), true, device.sm_count, kSharedBytes).value_or_throw();
       }
-      const TrainingProgram training = training_program(size, precision, plan, device.architecture);
+      const TrainingProgram training = confirmed_program(size, precision, plan, device.architecture);
       DeviceProgram gpu(training.program);
       CHECK(gpu.spill_bytes() == 0);
       ++seed;
@@ -69,12 +71,13 @@ TEST_CASE("training steps with lengths have the gradients of the reference on a 
                               .directions = is_reverse ? 2 : 1,
                               .is_reverse = is_reverse,
                               .length_bytes = 8};
-      TrainingPlan plan = pick_on(size, device.sm_count);
+      DenseTrainingPlan plan = chosen_on(size, device.sm_count);
       if (batch == 100) {
-        plan.backward = with_room(size, changed(plan.backward, "split=2 warps=4 warp_groups=2 turns=2"), true,
-                                  device.sm_count, kSharedBytes);
+        plan.backward = with_room(size, changed(plan.backward, "split=2 warps=4 warp_groups=2 sub_batches=2"), true,
+                                  device.sm_count, kSharedBytes)
+                            .value_or_throw();
       }
-      const TrainingProgram training = training_program(size, Precision::fp16, plan, device.architecture);
+      const TrainingProgram training = confirmed_program(size, Precision::fp16, plan, device.architecture);
       TrainingInput in = random_training(size, Precision::fp16, true, true, seed);
       DeviceProgram padded(training.program);
       check_training(padded, training.arrays, size, Precision::fp16, in);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "model/plan/plan_text.hpp"
 #include "sim/training/simulate_recurrence.hpp"
 
 #include "tests/catch.hpp"
@@ -25,12 +26,14 @@ std::vector<RecurrenceCase> every_case() {
   const auto size = [](Cell cell, int hidden, int batch) {
     return TrainingSize{.input = hidden, .hidden = hidden, .batch = batch, .steps = 8, .cell = cell};
   };
-  return {
-      {size(Cell::lstm, 128, 24), false, changed({}, "groups=2 turns=1 warps=4")},
-      {size(Cell::gru, 96, 26), false, changed({}, "turns=2 warps=4 shared_tiles=3 warp_groups=2 ahead=8")},
-      {size(Cell::lstm, 256, 32), true, changed({}, "turns=4 warps=4 split=2 shared_tiles=5 warp_groups=2 ahead=4")},
-      {size(Cell::gru, 160, 20), true, changed({}, "turns=1 warps=8 units=32 loads_in_flight=12 poll_delay=160")},
-      {size(Cell::lstm, 96, 5), true, changed({}, "warps=16")}};
+  return {{size(Cell::lstm, 128, 24), false, changed(RecurrencePlan{}, "batch_groups=2 sub_batches=1 warps=4")},
+          {size(Cell::gru, 96, 26), false,
+           changed(RecurrencePlan{}, "sub_batches=2 warps=4 shared_tiles=3 warp_groups=2 ahead=8")},
+          {size(Cell::lstm, 256, 32), true,
+           changed(RecurrencePlan{}, "sub_batches=4 warps=4 split=2 shared_tiles=5 warp_groups=2 ahead=4")},
+          {size(Cell::gru, 160, 20), true,
+           changed(RecurrencePlan{}, "sub_batches=1 warps=8 units=32 loads_in_flight=12 poll_delay=160")},
+          {size(Cell::lstm, 96, 5), true, changed(RecurrencePlan{}, "warps=16")}};
 }
 
 RecurrenceTrace trace_of(const RecurrenceCase& of, int steps) {
@@ -69,7 +72,7 @@ TEST_CASE("warps of a training recurrence multiply all their tiles in every turn
       REQUIRE(std::ssize(block.warps) == of.plan.warps);
       for (const WarpTrace& warp : block.warps) {
         const auto products = std::ranges::count(warp.instructions, Operation::tensor, &Instruction::operation);
-        CHECK(products == kSteps * of.plan.turns / of.plan.warp_groups * shape.tiles * shape.sample_tiles);
+        CHECK(products == kSteps * of.plan.sub_batches / of.plan.warp_groups * shape.tiles * shape.sample_tiles);
       }
     }
   }
@@ -92,7 +95,7 @@ TEST_CASE("an SM of a training recurrence polls each word of a state once, and p
       CHECK((is_load ? polled_at : published_at).insert(address).second);
     });
     // Of the first step nobody publishes; behind the last one every warp group asks for a turn.
-    const int parts = of.plan.turns * shape.sample_tiles;
+    const int parts = of.plan.sub_batches * shape.sample_tiles;
     CHECK(std::ssize(polled) == kSteps * parts + of.plan.warp_groups * shape.sample_tiles);
     CHECK(std::ssize(published) == kSteps * parts);
     CHECK(published.begin()->first == static_cast<std::uint64_t>(parts));
@@ -121,7 +124,7 @@ TEST_CASE("accesses of a training recurrence lie in the shared memory of its pla
       }
     });
     CHECK(outside == 0);
-    CHECK(sent == std::int64_t{2} * of.plan.turns * (of.plan.split - 1) * of.plan.units * shape.samples);
+    CHECK(sent == std::int64_t{2} * of.plan.sub_batches * (of.plan.split - 1) * of.plan.units * shape.samples);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans that the compiler, too, keeps in registers. Needs no GPU.
-#include "kernels/recurrent/spill_free_plan.hpp"
+#include "kernels/api/confirmed_plan.hpp"
 
 #include "kernels/recurrent/program.hpp"
 #include "tests/catch.hpp"
@@ -35,15 +35,18 @@ TEST_CASE("where the best plan spills, one is taken that leaves the compiler mor
   fix<&SparsePlan::storage>(constraints, Storage::packed_pair);
   constraints.tier = Tier::registers;
   const PlannedNetwork best = choose_plan(chip, network, rows, constraints);
-  const PlannedNetwork kept = choose_spill_free_plan(chip, network, rows, constraints, kArchitecture);
+  const Confirmed<PlannedNetwork> confirmed = confirmed_plan(chip, network, rows, constraints, kArchitecture);
+  const PlannedNetwork& kept = confirmed.chosen;
   REQUIRE(best.prediction.footprint.fits);
   REQUIRE(spills(best));
   CHECK(kept.prediction.footprint.fits);
   CHECK_FALSE(spills(kept));
+  REQUIRE(confirmed.refused);
+  CHECK(to_string(confirmed.refused->plan) == to_string(best.plan));
   CHECK(kept.prediction.step_us >= best.prediction.step_us);
   CHECK(kept.prediction.step_us < 1.1 * best.prediction.step_us);
 
-  const std::vector<RankedPlan> ranking = rank_spill_free_families(chip, network, rows, constraints, kArchitecture);
+  const std::vector<RankedPlan> ranking = confirmed_ranking(chip, network, rows, constraints, kArchitecture).chosen;
   const auto sparse = std::ranges::find(ranking, SparsePlan::kName, &RankedPlan::family);
   REQUIRE(sparse != ranking.end());
   CHECK(to_string(sparse->planned->plan) == to_string(kept.plan));
@@ -55,7 +58,9 @@ TEST_CASE("where the compiler keeps the best plan, it is taken", "[fast]") {
   const RowProfile rows = RowProfile::uniform(network);
   const PlannedNetwork best = choose_plan(chip, network, rows);
   REQUIRE_FALSE(spills(best));
-  CHECK(to_string(choose_spill_free_plan(chip, network, rows, {}, kArchitecture).plan) == to_string(best.plan));
+  const Confirmed<PlannedNetwork> confirmed = confirmed_plan(chip, network, rows, {}, kArchitecture);
+  CHECK(to_string(confirmed.chosen.plan) == to_string(best.plan));
+  CHECK_FALSE(confirmed.refused);
 }
 
 }  // namespace

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/api/confirmed_plan.hpp"
+
+#include "kernels/recurrent/program.hpp"
+#include "kernels/training/sparse/layout.hpp"
+#include "kernels/training/training_program.hpp"
+#include "model/base/error.hpp"
+
+#include <algorithm>
+#include <future>
+#include <type_traits>
+#include <variant>
+
+namespace onchip {
+namespace {
+
+// ---- recurrent networks ---------------------------------------------------------------------------------------------
+
+constexpr int kSpareStep = 2, kMostSpare = 8;
+
+// Of what is no kernel, or none that runs: no spill. What does not compile at all is said where it is needed.
+ResourceReport compiled(const PlannedNetwork& planned, const std::string& architecture) {
+  if (!planned.prediction.footprint.fits || !is_on_chip(planned.plan)) {
+    return {};
+  }
+  try {
+    return compile(compile_request(planned.network, planned.plan, architecture)).resources;
+  } catch (const CudaError&) {
+    return {};
+  }
+}
+
+// The constraints with more and more registers to spare, in one call after another.
+class SpareRegisters {
+ public:
+  explicit SpareRegisters(const Constraints& constraints) : constraints_(constraints) {}
+  const Constraints* more() {
+    constraints_.spare_registers += kSpareStep;
+    return constraints_.spare_registers > kMostSpare ? nullptr : &constraints_;
+  }
+
+ private:
+  Constraints constraints_;
+};
+
+}  // namespace
+
+Confirmed<PlannedNetwork> confirmed_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
+                                         const Constraints& constraints, const std::string& architecture) {
+  SpareRegisters spare(constraints);
+  return confirm(
+      choose_plan(chip, network, rows, constraints),
+      [&](const PlannedNetwork& planned) { return compiled(planned, architecture); },
+      [&](const PlannedNetwork&, const ResourceReport&) -> std::optional<PlannedNetwork> {
+        const Constraints* const asked = spare.more();
+        if (asked == nullptr) {
+          return std::nullopt;
+        }
+        PlannedNetwork planned = choose_plan(chip, network, rows, *asked);
+        return planned.prediction.footprint.fits ? std::optional(std::move(planned)) : std::nullopt;
+      });
+}
+
+Confirmed<std::vector<RankedPlan>> confirmed_ranking(const Chip& chip, const Recurrent& network, const RowProfile& rows,
+                                                     const Constraints& constraints, const std::string& architecture) {
+  using Ranking = std::vector<RankedPlan>;
+  SpareRegisters spare(constraints);
+  return confirm(
+      rank_families(chip, network, rows, constraints),
+      [&](const Ranking& ranking) {
+        ResourceReport report;
+        for (const RankedPlan& ranked : ranking) {
+          if (ranked.planned && !report.spills()) {
+            report = compiled(*ranked.planned, architecture);
+          }
+        }
+        return report;
+      },
+      [&](const Ranking&, const ResourceReport&) -> std::optional<Ranking> {
+        const Constraints* const asked = spare.more();
+        return asked == nullptr ? std::nullopt : std::optional(rank_families(chip, network, rows, *asked));
+      });
+}
+
+// ---- training -------------------------------------------------------------------------------------------------------
+
+PlannedTraining planned_layer(const Chip& chip, const TrainingSize& size, Precision precision,
+                              const SparseMatrix* mask) {
+  const Found<PlannedTraining> found = plan_training_on_chip(chip, training_of(size, precision, mask));
+  if (!found) {
+    throw DoesNotFit(found.why());
+  }
+  return *found;
+}
+
+namespace {
+
+struct TrainedLayer {
+  const Chip& chip;
+  const TrainingSize& size;
+  Precision precision;
+  const SparseMatrix* mask;
+  const std::string& architecture;
+};
+
+// With all tiles in shared memory there is nothing left to move, and so nothing to ask.
+Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const RecurrencePlan& plan, bool is_backward) {
+  constexpr int kMore = 2, kTileStack = 16;  // tiles at least; bytes of a lane, of a tile
+  const int tiles = recurrence_shape(layer.size, plan, is_backward).tiles;
+  return confirm(
+      plan,
+      [&](const RecurrencePlan& pass) {
+        return pass.shared_tiles == tiles
+                   ? ResourceReport()
+                   : compile(compile_request(layer.size, layer.precision, pass, is_backward, layer.architecture))
+                         .resources;
+      },
+      [&](RecurrencePlan pass, const ResourceReport& report) {
+        // Half of what is on the stack: it goes there sooner than it has to.
+        pass.shared_tiles =
+            std::min(tiles, pass.shared_tiles + kMore * std::max(1, report.stack_bytes / kTileStack / (2 * kMore)));
+        return std::optional(pass);
+      });
+}
+
+Confirmed<SparseRecurrencePlan> confirmed_pass(const TrainedLayer& layer, const SparseRecurrencePlan& plan,
+                                               bool is_backward) {
+  constexpr int kFewer = 8, kLeast = 16;
+  const auto laid = [&](const SparseRecurrencePlan& pass) {
+    return sparse_recurrence(layer.size, layer.precision, *layer.mask, pass, is_backward,
+                             static_cast<int>(layer.chip.sm_count),
+                             static_cast<std::size_t>(layer.chip.smem_bytes_per_block.value));
+  };
+  return confirm(
+      plan,
+      [&](const SparseRecurrencePlan& pass) {
+        return pass.register_words <= kLeast
+                   ? ResourceReport()
+                   : compile(compile_request(laid(pass).value_or_throw(), layer.size, layer.precision, is_backward,
+                                             layer.architecture))
+                         .resources;
+      },
+      [&](SparseRecurrencePlan pass, const ResourceReport&) {
+        pass.register_words -= kFewer;
+        return laid(pass) ? std::optional(pass) : std::nullopt;
+      });
+}
+
+}  // namespace
+
+Confirmed<TrainingPlan> confirmed_plan(const Chip& chip, const TrainingSize& size, Precision precision,
+                                       const SparseMatrix* mask, const TrainingPlan& plan,
+                                       const std::string& architecture) {
+  const TrainedLayer layer{chip, size, precision, mask, architecture};
+  return std::visit(
+      [&]<typename P>(P chosen) -> Confirmed<TrainingPlan> {
+        if constexpr (P::kIsOnChip) {
+          auto backward =
+              std::async(std::launch::async, [&, of = chosen.backward] { return confirmed_pass(layer, of, true); });
+          chosen.forward = confirmed_pass(layer, chosen.forward, false).chosen;
+          chosen.backward = backward.get().chosen;
+        }
+        return {chosen, TrainingPlan(chosen) == plan ? std::nullopt : std::optional(plan)};
+      },
+      plan);
+}
+
+}  // namespace onchip

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/api/device_chip.hpp"
+
+#include "kernels/runtime/device.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+// Parsed once, however many questions there are.
+const std::vector<Chip>& all_shipped_chips() {
+  static const std::vector<Chip> chips = [] {
+    std::vector<Chip> all;
+    for (const std::string& name : shipped_chips()) {
+      all.push_back(find_chip(name).chip);
+    }
+    return all;
+  }();
+  return chips;
+}
+
+}  // namespace
+
+Chip device_chip() {
+  constexpr std::string_view kMaker = "NVIDIA ";
+  const DeviceInfo info = device_info();
+  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
+  std::optional<Chip> chip;
+  for (const Chip& of : all_shipped_chips()) {
+    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
+    if (of.name == name || (is_alike && !chip)) {
+      chip = of;
+    }
+  }
+  if (!chip) {
+    chip = find_chip("h200").chip;
+  }
+  int device = 0, shared_bytes = 0;
+  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
+  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  chip->sm_count.value = info.sm_count;
+  chip->smem_bytes_per_block.value = shared_bytes;
+  return *chip;
+}
+
+}  // namespace onchip

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/training/phases.hpp"
+
+#include "model/plan/plan_text.hpp"
+
+#include <type_traits>
+
+namespace onchip {
+namespace {
+
+template <typename P>
+std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
+  const Recurrent& network = training.network;
+  bool is_beside = false;
+  if constexpr (requires { plan.beside; }) {
+    is_beside = plan.beside;
+  }
+  const Stack& stack = training.stack;
+  const std::int64_t samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
+  const std::int64_t rows = network.rows();
+  std::vector<Phase> phases;
+  const auto product = [&](PhaseKind kind, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
+                           std::int64_t depth) {
+    phases.push_back({.kind = kind,
+                      .layer = layer,
+                      .reversed = direction == 1,
+                      .how = ProductSize{of_rows, columns, depth, network.precision}});
+  };
+  const auto recurrence = [&](PhaseKind kind, int layer, const auto& how) {
+    for (int direction = 0; direction < stack.directions(); ++direction) {
+      phases.push_back(
+          {kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1, how});
+    }
+  };
+  const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
+  phases.push_back({.kind = PhaseKind::packing, .how = Packing{2 * weights * stack.layers * stack.directions()}});
+  for (int layer = 0; layer < stack.layers; ++layer) {
+    for (int direction = 0; direction < stack.directions(); ++direction) {
+      product(PhaseKind::input_product, layer, direction, rows, samples, stack.columns(network, layer));
+    }
+    recurrence(PhaseKind::forward, layer, plan.forward);
+  }
+  for (int layer = stack.layers; layer-- > 0;) {
+    const std::int64_t columns = stack.columns(network, layer);
+    for (int direction = 0; plan.stash == Stash::cells && direction < stack.directions(); ++direction) {
+      product(PhaseKind::gates_product, layer, direction, rows, samples, columns + hidden);
+    }
+    recurrence(PhaseKind::backward, layer, plan.backward);
+    for (int direction = 0; direction < stack.directions(); ++direction) {
+      product(PhaseKind::data_product, layer, direction, columns, samples, rows);
+      product(PhaseKind::weight_product, layer, direction, rows, columns, samples);
+      // Of a GRU, the last gate's gradients for W are others than those for W_ih.
+      const std::int64_t apart = network.cell == Cell::gru ? hidden : 0;
+      product(PhaseKind::weight_product, layer, direction, rows - apart, hidden, samples);
+      if (apart > 0) {
+        product(PhaseKind::weight_product, layer, direction, apart, hidden, samples);
+      }
+      if (training.mask) {
+        phases.push_back({.kind = PhaseKind::gradient_mask, .layer = layer, .how = Packing{rows * hidden}});
+      }
+    }
+  }
+  return phases;
+}
+
+}  // namespace
+
+std::vector<Phase> phases_of(const Training& training, const TrainingPlan& plan) {
+  return std::visit(
+      [&]<typename P>(const P& of_family) {
+        if constexpr (P::kIsOnChip) {
+          return phases_on_chip(training, of_family);
+        } else {
+          return std::vector<Phase>{{.kind = PhaseKind::library, .how = of_family}};
+        }
+      },
+      plan);
+}
+
+std::string how_text(const Phase& phase) {
+  return std::visit(
+      []<typename How>(const How& how) {
+        if constexpr (std::is_same_v<How, Packing>) {
+          return "elements=" + std::to_string(how.elements);
+        } else if constexpr (std::is_same_v<How, ProductSize>) {
+          return "rows=" + std::to_string(how.rows) + " columns=" + std::to_string(how.columns) +
+                 " depth=" + std::to_string(how.depth) + ' ' + std::string(info(how.precision).name);
+        } else if constexpr (std::is_same_v<How, CudnnTrainingPlan>) {
+          return std::string(How::kName);
+        } else {
+          return fields_text(how);
+        }
+      },
+      phase.how);
+}
+
+}  // namespace onchip

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/training/planner.hpp"
+
+#include "model/base/error.hpp"
+#include "model/plan/plan_text.hpp"
+#include "model/training/recurrence_price.hpp"
+#include "model/training/sparse_price.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+namespace onchip {
+
+// ---- a pass ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Steps from emptying a word of the ring to publishing there: fences are fewer the more there are, and a ring that L2
+// cannot hold beside the gates is slower. Four are the least.
+int steps_ahead(const TrainingSize& size, RecurrencePlan plan, bool is_backward) {
+  constexpr std::size_t kLargeRing = 4u << 20;
+  plan.ahead = 16;
+  for (std::size_t most = kLargeRing; plan.ahead > 4 && recurrence_shape(size, plan, is_backward).ring_bytes > most;
+       most = 4 * kLargeRing) {
+    plan.ahead /= 2;
+  }
+  return plan.ahead;
+}
+
+// Polls that find nothing make those that would find something wait, the longer the larger the state. Of an SM that has
+// one sub-batch.
+int poll_delay(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
+  constexpr int kFewSamples = 16;
+  constexpr double kDelayBytes = 205, kLeast = 160, kMost = 320;
+  const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
+  if (!is_backward || plan.sub_batches > 1 || shape.samples > kFewSamples) {
+    return 0;
+  }
+  return static_cast<int>(std::clamp(64.0 * shape.spans * shape.samples / kDelayBytes, kLeast, kMost));
+}
+
+}  // namespace
+
+Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share) {
+  struct Warps {
+    int warps, warp_groups;
+  };
+  constexpr std::array<Warps, 4> kWarps{{{8, 1}, {16, 1}, {4, 2}, {8, 2}}};
+  constexpr int kMostSubBatches = 64, kMostOfSubBatch = 64;
+  const int sms = static_cast<int>(chip.sm_count) / share;
+  const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  const bool has_clusters = chip.cluster_sms >= 4;
+  std::optional<RecurrencePlan> best;
+  double least_us = 0;
+  std::string refusal;
+  const auto consider = [&](RecurrencePlan plan) {
+    plan.ahead = steps_ahead(size, plan, is_backward);
+    plan.poll_delay = poll_delay(size, plan, is_backward);
+    const Found<RecurrencePlan> fitting = with_room(size, plan, is_backward, sms, shared_bytes);
+    if (!fitting) {
+      refusal = refusal.empty() ? fitting.why() : refusal;
+      return;
+    }
+    const double us = recurrence_price(chip, size, *fitting, is_backward).terms.total();
+    if (!best || us < least_us) {
+      best = *fitting;
+      least_us = us;
+    }
+  };
+  const auto consider_all = [&](int split, int units) {
+    const int of_group = (size.hidden + units * split - 1) / (units * split) * split;
+    // Clusters of 4 fill ten elevenths of the SMs or more.
+    const int usable = split == 4 ? sms * 10 / 11 : sms;
+    if (split > 1 && of_group > usable) {
+      return;
+    }
+    const int most_groups = std::clamp(usable / of_group, 1, size.batch);
+    for (const int groups : std::set<int>{most_groups, (most_groups + 1) / 2, 1}) {
+      const int of_group_samples = (size.batch + groups - 1) / groups;
+      std::set<int> sub_batches;
+      for (const int samples : {8, 16, 24, 32, 48, kMostOfSubBatch}) {
+        sub_batches.insert((of_group_samples + samples - 1) / samples);
+      }
+      for (const int of_plan : sub_batches) {
+        const int sample_tiles = ((of_group_samples + of_plan - 1) / of_plan + 7) / 8;
+        for (const Warps& warps : kWarps) {
+          for (const int loads : {8, 16}) {
+            const int whole = 2 * sample_tiles;
+            if (of_plan <= kMostSubBatches && of_plan % warps.warp_groups == 0 && loads >= whole) {
+              consider({.batch_groups = groups,
+                        .sub_batches = of_plan,
+                        .warps = warps.warps,
+                        .split = split,
+                        .loads_in_flight = loads / whole * whole,
+                        .units = units,
+                        .warp_groups = warps.warp_groups});
+            }
+          }
+        }
+      }
+    }
+  };
+  // Of 32 units on an SM, no more weights were measured: too many are in shared memory.
+  constexpr std::int64_t kMostWeights = 200 << 10;
+  const bool has_wide = std::int64_t{2} * info(size.cell).gates * size.hidden * 32 <= kMostWeights;
+  for (const int split : {1, 2, 4}) {
+    if (split == 1 || (is_backward && has_clusters)) {
+      consider_all(split, 16);
+      if (has_wide) {
+        consider_all(split, 32);
+      }
+    }
+  }
+  if (best) {
+    return *best;
+  }
+  return Found<RecurrencePlan>::nothing(!refusal.empty()
+                                            ? refusal
+                                            : "a batch of " + std::to_string(size.batch) + " takes more than " +
+                                                  std::to_string(kMostSubBatches) + " sub-batches of " +
+                                                  std::to_string(kMostOfSubBatch) + " samples on every batch group");
+}
+
+// Whichever of samples, split, load_bytes and lanes is quickest, with as many buffers as fit.
+Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const TrainingSize& size, Precision precision,
+                                                 const SparseMatrix& w_hh, bool is_backward) {
+  constexpr std::size_t kLargeRing = 8u << 20;
+  const auto sms = static_cast<int>(chip.sm_count);
+  const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  const bool has_clusters = chip.cluster_sms >= 4;
+  DealtRows dealt(size, w_hh, is_backward);
+  std::optional<SparseRecurrence> best;
+  double least_us = 0;
+  std::string refusal;
+  const auto consider = [&](SparseRecurrencePlan plan) {
+    for (const int buffers : {0, 3, 2}) {
+      plan.buffers = buffers;
+      const Found<SparseRecurrence> found = sparse_recurrence(dealt, precision, plan, sms, shared_bytes);
+      if (found) {
+        const double us = sparse_recurrence_price(chip, precision, *found).terms.total();
+        if (!best || us < least_us) {
+          best = *found;
+          least_us = us;
+        }
+        return;
+      }
+      refusal = found.why();
+    }
+  };
+  const int element = info(precision).bytes;
+  for (int samples = std::min(size.batch, kMostSamples);; samples = (samples + 1) / 2) {
+    const double before_us = best ? least_us : std::numeric_limits<double>::infinity();
+    SparseRecurrencePlan plan{.samples = samples};
+    const std::int64_t state = std::int64_t{element} * samples * size.hidden * (is_backward ? 4 : 1);
+    while (plan.ahead > 4 && 2 * static_cast<std::size_t>(plan.ahead * state) > kLargeRing) {
+      plan.ahead /= 2;
+    }
+    for (const int split : {1, 2, 4}) {
+      for (const int load_bytes : {8, 16}) {
+        for (const int lanes : {4, 8, 16, 32}) {
+          if ((split == 1 || (is_backward && has_clusters)) && (load_bytes == 8 || samples * element > 8)) {
+            plan.split = split;
+            plan.load_bytes = load_bytes;
+            plan.lanes = lanes;
+            consider(plan);
+          }
+        }
+      }
+    }
+    if (samples == 1 || (best && least_us == before_us)) {  // shorter turns are not quicker
+      break;
+    }
+  }
+  return best ? Found(*best) : Found<SparseRecurrence>::nothing(refusal);
+}
+
+// ---- a training -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Whether copies take less time than they save: cuBLAS multiplies rows that are not whole 16 bytes at a third of its
+// rate.
+bool gains_by_alignment(const TrainingSize& size) {
+  constexpr std::int64_t kFewest = std::int64_t{1}
+                                   << 27;  // multiplications of a product: about 5 us at a third of the rate
+  return (size.input % 8 != 0 || size.hidden % 8 != 0) &&
+         size.steps * size.batch * 4 * size.hidden * std::max(size.input, size.hidden) >= kFewest;
+}
+
+Found<DenseTrainingPlan> choose_dense(const Chip& chip, const TrainingSize& size, Stash stash, int share) {
+  const Found<RecurrencePlan> forward = choose_recurrence(chip, size, false, share);
+  const Found<RecurrencePlan> backward = choose_recurrence(chip, size, true, share);
+  if (!forward || !backward) {
+    return Found<DenseTrainingPlan>::nothing(forward ? backward.why() : forward.why());
+  }
+  return DenseTrainingPlan{stash, *forward, *backward, share > 1, gains_by_alignment(size)};
+}
+
+// Both directions beside each other in both passes, or in none: whichever is faster.
+Found<DenseTrainingPlan> choose_dense(const Chip& chip, const Training& training, Stash stash) {
+  const TrainingSize size = size_of(training);
+  Found<DenseTrainingPlan> whole = choose_dense(chip, size, stash, 1);
+  if (!whole || size.directions == 1) {
+    return whole;
+  }
+  const auto us = [&](const DenseTrainingPlan& of) {
+    return recurrence_price(chip, size, of.forward, false).terms.total() +
+           recurrence_price(chip, size, of.backward, true).terms.total();
+  };
+  Found<DenseTrainingPlan> halves = choose_dense(chip, size, stash, 2);
+  return halves && us(*halves) < 2 * us(*whole) ? halves : whole;
+}
+
+Found<SparseTrainingPlan> choose_sparse(const Chip& chip, const Training& training, Stash stash) {
+  const Found<SparseRecurrence> forward = choose_sparse_recurrence(chip, training, false);
+  const Found<SparseRecurrence> backward = choose_sparse_recurrence(chip, training, true);
+  if (!forward || !backward) {
+    return Found<SparseTrainingPlan>::nothing(forward ? backward.why() : forward.why());
+  }
+  return SparseTrainingPlan{stash, forward->plan, backward->plan};
+}
+
+// Why no kernels train it, or nothing.
+std::string what_lacks(const Chip& chip, const Training& training) {
+  constexpr int kAmpere = 8;
+  const Recurrent& network = training.network;
+  if (training.mask && !what_lacks_sparse(training).empty()) {
+    return what_lacks_sparse(training);
+  }
+  if (info(network.cell).gates == 1) {
+    return "there are training kernels for the LSTM and the GRU, not for '" + std::string(info(network.cell).name) +
+           "'";
+  }
+  if (network.precision != Precision::fp16 && network.precision != Precision::bf16) {
+    return "the chip trains in fp16 and bf16, not in '" + std::string(info(network.precision).name) + "'";
+  }
+  if (const std::int64_t samples = std::int64_t{network.steps} * network.batch; samples > kMostTrainedSamples) {
+    return "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps, not " +
+           std::to_string(samples);
+  }
+  return chip.compute_capability_major < kAmpere ? "the " + chip.name + " has no tensor cores for these kernels" : "";
+}
+
+}  // namespace
+
+Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward) {
+  return choose_sparse_recurrence(chip, size_of(training), training.network.precision, *training.mask, is_backward);
+}
+
+Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, Stash stash) {
+  const auto found = [](const auto& of_family) {
+    return of_family ? Found<TrainingPlan>(*of_family) : Found<TrainingPlan>::nothing(of_family.why());
+  };
+  if (std::string lacks = what_lacks(chip, training); !lacks.empty()) {
+    return Found<TrainingPlan>::nothing(std::move(lacks));
+  }
+  return training.mask ? found(choose_sparse(chip, training, stash)) : found(choose_dense(chip, training, stash));
+}
+
+namespace {
+
+// A pass with other fields; what follows from others is derived anew unless it is among them.
+RecurrencePlan refitted(const Chip& chip, const Training& training, const RecurrencePlan& pass,
+                        const std::string& words, bool is_backward) {
+  const RecurrencePlan plan = changed(pass, words);
+  if (words.find("shared_tiles=") != std::string::npos) {
+    return plan;
+  }
+  return with_room(size_of(training), plan, is_backward, static_cast<int>(chip.sm_count),
+                   static_cast<std::size_t>(chip.smem_bytes_per_block.value))
+      .value_or_throw();
+}
+
+SparseRecurrencePlan refitted(const Chip& chip, const Training& training, const SparseRecurrencePlan& pass,
+                              const std::string& words, bool is_backward) {
+  return sparse_recurrence(chip, training, changed(unsettled(pass), words), is_backward).value_or_throw().plan;
+}
+
+}  // namespace
+
+TrainingPlan with_fields(const Chip& chip, const Training& training, TrainingPlan plan, const PassFields& fields) {
+  check(training, plan);
+  std::visit(
+      [&]<typename P>(P& of_family) {
+        if constexpr (P::kIsOnChip) {
+          for (const bool is_backward : {false, true}) {
+            auto& pass = is_backward ? of_family.backward : of_family.forward;
+            if (const std::string& words = is_backward ? fields.backward : fields.forward; !words.empty()) {
+              pass = refitted(chip, training, pass, words, is_backward);
+            }
+          }
+        } else if (fields.any()) {
+          throw InputError("plan: " + std::string(P::kName) + " has no passes of its own");
+        }
+      },
+      plan);
+  return plan;
+}
+
+TrainingPlan with_passes(const Training& training, const PassFields& fields, Stash stash) {
+  TrainingPlan plan;
+  if (training.mask) {
+    plan = SparseTrainingPlan{stash, changed(SparseRecurrencePlan{.samples = training.network.batch}, fields.forward),
+                              changed(SparseRecurrencePlan{.samples = training.network.batch}, fields.backward)};
+  } else {
+    plan = DenseTrainingPlan{stash, changed(RecurrencePlan{}, fields.forward),
+                             changed(RecurrencePlan{}, fields.backward), false, gains_by_alignment(size_of(training))};
+  }
+  check(training, plan);
+  return plan;
+}
+
+}  // namespace onchip

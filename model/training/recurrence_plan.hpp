@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
+#pragma once
+
+#include "model/base/found.hpp"
+#include "model/plan/field.hpp"
+#include "model/training/training_reference.hpp"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace onchip {
+
+struct RecurrencePlan {
+  static constexpr std::string_view kName = "dense_training";  // of the family whose passes have such plans
+
+  int batch_groups = 1;     // groups of SMs, each with all weights and a share of the samples
+  int sub_batches = 1;      // of a group's samples, one after another on the same SMs (software pipelining)
+  int warps = 8;            // of a warp group
+  int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
+  int shared_tiles = 0;     // of a warp's 16 x 16 tiles of weights, in shared memory; the rest in registers
+  int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
+  int poll_delay = 0;       // cycles
+  int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
+  int units = 16;           // of an SM; 16 or 32
+  int warp_groups = 1;      // of an SM, each with all of its rows, and with sub-batches of its own
+
+  friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
+};
+std::span<const Field<RecurrencePlan>> fields(const RecurrencePlan&);
+
+// What follows from size and plan.
+struct RecurrenceShape {
+  int sms = 0;                          // of a batch group
+  int samples = 0;                      // of a sub-batch
+  int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
+  int spans = 0, warp_spans = 0;        // of 32 columns, of an SM and of a warp
+  int tiles = 0;                        // of a warp
+  int blocks = 0, threads = 0;          // of a block; of a warp group: threads / warp_groups
+  bool ragged = false;                  // see ONCHIP_RAGGED in dense/multiply.cuh
+  std::size_t shared_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
+};
+// Throws InputError for a plan that the kernel does not have.
+RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
+
+// Registers of a thread: what a kernel without a tile of weights needs, and what there is; the compiler has the last
+// word.
+struct RecurrenceRegisters {
+  int others = 0, most = 0;
+};
+RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const RecurrencePlan& plan);
+
+// The plan with tiles moved to shared memory that registers have no room for; nothing, with what it takes and what
+// there is, where it has no room on so many SMs with so many bytes of shared memory a block. Throws InputError for a
+// plan that the kernel does not have.
+Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                                std::size_t shared_bytes);
+
+}  // namespace onchip

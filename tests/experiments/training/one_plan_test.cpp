@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a training that is predicted is the one that is replayed and launched, before a compiler has spoken.
+#include "experiments/training/simulate.hpp"
+#include "kernels/api/confirmed_plan.hpp"
+#include "kernels/training/sparse/program.hpp"
+#include "model/base/random.hpp"
+#include "tests/catch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace onchip {
+namespace {
+
+// Of one layer, as it is launched.
+TrainingSize drawn_size(Random& random, bool is_sparse) {
+  const auto pick = [&](const auto&... of) {
+    const std::array all{of...};
+    return all[random.below(all.size())];
+  };
+  return {.input = pick(8, 77, 512),
+          .hidden = is_sparse ? pick(96, 256, 512) : pick(64, 96, 256, 333, 512, 650, 1024),
+          .batch = pick(1, 4, 16, 33, 64, 128),
+          .steps = pick(3, 64, 256),
+          .cell = is_sparse ? Cell::lstm : pick(Cell::lstm, Cell::gru),
+          .directions = is_sparse ? 1 : pick(1, 2)};
+}
+
+}  // namespace
+
+TEST_CASE("of 50 drawn trainings the predicted, replayed and launched plans are the same text", "[fast]") {
+  const ChipFile file = find_chip("h200");
+  int dense = 0, sparse = 0, beside = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    Random random(seed, 17);
+    const bool is_sparse = seed % 5 == 0;
+    const TrainingSize size = drawn_size(random, is_sparse);
+    const Precision precision = random.below(2) == 0 ? Precision::fp16 : Precision::bf16;
+    CAPTURE(seed, size.hidden, size.batch, size.directions);
+    const SparseMatrix mask =
+        is_sparse ? generate_mask(4 * size.hidden, size.hidden, 0.1, seed, Precision::fp16) : SparseMatrix();
+    const SparseMatrix* const of_layer = is_sparse ? &mask : nullptr;
+    AskedTraining asked;
+    asked.training = training_of(size, precision, of_layer);
+    const TrainingAnswer answer = predict_training(file, asked.training);
+    const auto own = std::ranges::find_if(answer.ranking, [](const RankedTraining& one) { return !one.is_library(); });
+    REQUIRE(own != answer.ranking.end());
+    REQUIRE(own->planned);
+    const std::string predicted = to_string(own->planned->plan);
+    CHECK((!is_on_chip(answer.planned->plan) || to_string(answer.planned->plan) == predicted));
+
+    const TrainingPlan launched = planned_layer(file.chip, size, precision, of_layer).plan;
+    const TrainingProgram program = training_program(size, precision, launched, of_layer, file.chip, "sm_90");
+    CHECK(to_string(program.plan) == predicted);
+    if (is_sparse) {
+      ++sparse;
+    } else {
+      ++dense;
+      const DenseTrainingPlan replayed = replayed_plan(file.chip, asked);
+      CHECK(to_string(TrainingPlan(replayed)) == predicted);
+      beside += replayed.beside;
+    }
+  }
+  CHECK(dense == 40);
+  CHECK(sparse == 10);
+  CHECK(beside > 0);
+}
+
+TEST_CASE("a training plan that the compiler spills is replaced, and both are named", "[fast]") {
+  // Nothing of a warp's tiles in shared memory: more than its registers hold.
+  const TrainingSize size{512, 1024, 16, 8};
+  const Chip chip = find_chip("h200").chip;
+  auto plan = std::get<DenseTrainingPlan>(planned_layer(chip, size, Precision::fp16).plan);
+  const Confirmed<TrainingPlan> kept = confirmed_plan(chip, size, Precision::fp16, nullptr, plan, "sm_90");
+  plan = std::get<DenseTrainingPlan>(kept.chosen);
+  CHECK_FALSE(confirmed_plan(chip, size, Precision::fp16, nullptr, plan, "sm_90").refused);
+  plan.forward.shared_tiles = 0;
+  const Confirmed<TrainingPlan> moved = confirmed_plan(chip, size, Precision::fp16, nullptr, plan, "sm_90");
+  REQUIRE(moved.refused);
+  CHECK(*moved.refused == TrainingPlan(plan));
+  const auto& chosen = std::get<DenseTrainingPlan>(moved.chosen);
+  CHECK(chosen.forward.shared_tiles > 0);
+  CHECK(chosen.backward == plan.backward);
+}
+
+}  // namespace onchip
