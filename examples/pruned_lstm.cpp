@@ -196,20 +196,20 @@ double run(const std::vector<Layer>& layers, int batch, int steps) {
   ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph));
   ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
   EventTimer timer;
-  Way graph{.name = "graph", .sample = [&] {
-              return std::vector{1e3 * timer.milliseconds_of(stream.get(), [&] {
-                ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, stream.get()));
-              })};
-            }};
-  time_ways({&graph, 1}, {});
-  if (!graph.ran()) {
-    throw CudaError(graph.failure);
+  Way way{.name = "graph", .sample = [&] {
+            return std::vector{1e3 * timer.milliseconds_of(stream.get(), [&] {
+              ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, stream.get()));
+            })};
+          }};
+  time_ways({&way, 1}, {});
+  if (!way.ran()) {
+    throw CudaError(way.failure);
   }
   for (const DeviceLayer& layer : on_device) {
     layer.recurrence.check_status(stream.get());
   }
   const double error = relative_error(expected, from_elements(on_device.back().output.download(), kPrecision));
-  const double us = graph.time.median;
+  const double us = way.time.median;
   std::cout << steps << " steps: " << us << " us, " << us / steps << " us per step; relative error " << error << '\n';
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);

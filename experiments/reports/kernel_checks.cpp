@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/kernel_checks.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/capture.hpp"
 #include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/reports/measure_report.hpp"

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -17,12 +17,8 @@ import sys
 TOPS = ["model", "sim", "kernels", "experiments"]
 SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh", ".h"}
 KNOWN = [
-    "experiments/claims experiments/command experiments/explore experiments/feed_forward experiments/measurement "
-    "experiments/reports experiments/training experiments/validation",
     "kernels/dense kernels/recurrent kernels/sparse",
     "kernels/training/. kernels/training/sparse",
-    "model/banks model/dense model/exchange model/library model/plan model/sparse",
-    "model/sparse/. model/sparse/search",
 ]
 
 

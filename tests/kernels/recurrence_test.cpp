@@ -147,39 +147,6 @@ struct InCallersMemory {
   Recurrence recurrence;
 };
 
-// Everything that a run is given and gives, on the device.
-struct OnDevice {
-  OnDevice(const Recurrent& network, const Given& g)
-      : state_bytes(static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes),
-        input(to_elements(g.input, network.precision)),
-        initial(to_elements(g.initial, network.precision)),
-        initial_cell(to_elements(g.initial_cell, network.precision)),
-        output(poisoned(g.steps * state_bytes)),
-        final_state(poisoned(state_bytes)),
-        final_cell(poisoned(state_bytes)),
-        has_cell(network.cell == Cell::lstm) {
-    ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
-    sequences.steps = g.steps;
-    sequences.input = input.data();
-    sequences.initial = initial.data();
-    sequences.initial_cell = has_cell ? initial_cell.data() : nullptr;
-    sequences.output = output.data();
-    sequences.final_state = final_state.data();
-    sequences.final_cell = has_cell ? final_cell.data() : nullptr;
-    sequences.lengths = g.lengths;
-    sequences.backward = g.backward;
-  }
-
-  Got results() const {
-    return {output.download(), final_state.download(), has_cell ? final_cell.download() : std::vector<std::byte>()};
-  }
-
-  std::size_t state_bytes;
-  DeviceBuffer<std::byte> input, initial, initial_cell, output, final_state, final_cell;
-  bool has_cell;
-  Sequences sequences;
-};
-
 TEST_CASE("a recurrence in its caller's memory gives the same bits, and writes nowhere else", "[gpu]") {
   for (const Shape& shape : kEveryKind) {
     const SparseCase c = sparse_case(shape);
