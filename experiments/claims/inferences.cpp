@@ -40,7 +40,7 @@ Activity activity_of_first(const std::string& text, const FeedForward& network) 
 
 }  // namespace
 
-double claimed_ms(const Chip& chip, const std::string& text, const Way& way) {
+double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& way) {
   const FeedForward& network = networks.of(text, [&] { return read_network(text); });
   const StagedPlan plan = std::get<StagedPlan>(parse_feed_forward_plan(way.plan));
   const Activity activity = activity_of_first(text, network);

@@ -151,8 +151,8 @@ std::string staged_plan(std::string_view text) {
   return to_string(plan);
 }
 
-Way read_way(const RecipeReader& reader, std::string_view name, const toml::node& node) {
-  Way way;
+RecipeWay read_way(const RecipeReader& reader, std::string_view name, const toml::node& node) {
+  RecipeWay way;
   way.name = name;
   constexpr std::array<std::string_view, 2> kAsked{"step", "capacity"};
   reader.read_table(node,
@@ -280,12 +280,13 @@ Recipe read_recipe(const std::filesystem::path& file) {
             "a value needs networks ([[network]]), ways ([way.NAME]) and who is tested");
     for (const ClaimedNetwork& network : recipe.networks) {
       const bool is_feed_forward = !network.feed_forward.empty();
-      require(std::ranges::all_of(recipe.ways, [&](const Way& way) { return way.plan.empty() != is_feed_forward; }),
-              "feed-forward networks need ways with a staged plan, others have none");
+      require(
+          std::ranges::all_of(recipe.ways, [&](const RecipeWay& way) { return way.plan.empty() != is_feed_forward; }),
+          "feed-forward networks need ways with a staged plan, others have none");
       require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
               "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
     }
-    const auto columns = std::ranges::count_if(recipe.ways, [](const Way& way) { return !way.column.empty(); });
+    const auto columns = std::ranges::count_if(recipe.ways, [](const RecipeWay& way) { return !way.column.empty(); });
     require(columns == 0 || (columns == std::ssize(recipe.ways) && recipe.rows.size() == 1 &&
                              recipe.tested == std::vector{Engine::measured}),
             "a claim about training has a column for each way, one file of rows, and is decided by what was measured");

@@ -111,6 +111,8 @@ Columns<MeasuredInference> make_inference_columns() {
   columns.add("class", "", "`generic-blocks`: by a plan of blocks; `generic-unstructured`", &Row::class_name);
   columns.add("values", "", "that are kept of weights", [](const Row&) { return "one per weight"; });
   columns.add("plan", "", "as text, which `--plan` takes", [](const Row& row) { return row.planned.text; });
+  columns.add("refused", "", "plans that were predicted to be faster, and why they have no kernel",
+              [](const Row& row) { return row.planned.refusals(); });
   columns.add("in_blocks", "", "share of the weights in blocks", &Row::in_blocks, "structure/in_blocks");
   columns.add("fill", "", "share of the blocks' elements that are weights", &Row::fill, "structure/fill");
   columns.add(
@@ -250,8 +252,10 @@ int compile_feed_forward(const ChipFile& chip, const std::string& network_text, 
     }
   }
   const std::vector<CompileOutcome> outcomes = compile_all(requests, [](std::size_t) {});
-  Report report{.text = {}, .csv = {{"network", "plan", "kernel", "registers", "spill_bytes"}, {}}, .json = {}};
-  report.json = {{"network", network.name}, {"plan", planned.text}, {"kernels", Json::array()}};
+  Report report{
+      .text = {}, .csv = {{"network", "plan", "refused", "kernel", "registers", "spill_bytes"}, {}}, .json = {}};
+  report.json = {
+      {"network", network.name}, {"plan", planned.text}, {"refused", planned.refusals()}, {"kernels", Json::array()}};
   Table table{{"kernel", "registers", "bytes spilled"}, {}};
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (outcomes[i].problem) {
@@ -261,12 +265,12 @@ int compile_feed_forward(const ChipFile& chip, const std::string& network_text, 
     const std::string name(requests[i].name), registers = std::to_string(needs.registers),
                                               spilled = std::to_string(needs.spill_bytes);
     table.rows.push_back({name, registers, spilled});
-    report.csv.rows.push_back({network.name, planned.text, name, registers, spilled});
+    report.csv.rows.push_back({network.name, planned.text, planned.refusals(), name, registers, spilled});
     report.json["kernels"].push_back(
         {{"kernel", name}, {"registers", needs.registers}, {"spill_bytes", needs.spill_bytes}});
   }
-  report.text =
-      network.name + ", compiled for " + target.architecture + "\n\nplan  " + planned.text + "\n\n" + to_aligned(table);
+  report.text = network.name + ", compiled for " + target.architecture + "\n\nplan  " + planned.text + '\n' +
+                (planned.refused.empty() ? "" : "not   " + planned.refusals() + '\n') + '\n' + to_aligned(table);
   output.write(report);
   return 0;
 }

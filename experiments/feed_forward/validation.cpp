@@ -24,7 +24,8 @@ bool has_inferences(const CsvReader& file) {
   return file.has("network") && file.has("wall_ms");
 }
 
-void read_inferences(const CsvReader& file, const ChipFile& chip, KnownFeedForward& known, Inferences& inferences,
+void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<const Ablation> ablations,
+                     KnownFeedForward& known, Inferences& inferences,
                      const std::function<void(const std::string&)>& say) {
   const char* plan_column = file.has("plan") ? "plan" : "way";  // of the method of 2020 and the libraries beside it
   for (std::size_t i = 0; i < file.size(); ++i) {
@@ -41,8 +42,13 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, KnownFeedForwa
     try {
       const Activity& activity = known.activity(row.network, {.images = file.text(i, "images")});
       row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
-      const InferencePrice price = price_plan(chip.chip, known.network(row.network), largest_share(activity, row.gpus),
-                                              parse_feed_forward_plan(row.plan));
+      const Activity share = largest_share(activity, row.gpus);
+      const ExaminedNetwork& network = known.network(row.network);
+      const auto plan = parse_feed_forward_plan(row.plan);
+      const InferencePrice price = price_plan(chip.chip, network, share, plan);
+      row.without = predict_without(chip.chip, ablations, [&](const Chip& changed) {
+        return 1e-3 * price_plan(changed, network, share, plan).us;
+      });
       row.comparison = {file.number(i, "wall_ms"), 1e-3 * price.us, 1e-3 * price.low_us, 1e-3 * price.high_us};
     } catch (const InputError& error) {
       file.fail(i, error.what());
@@ -54,8 +60,13 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, KnownFeedForwa
   }
 }
 
-Report report(const Inferences& inferences, const Accuracy& all, std::size_t shown_rows) {
+Report report(const Inferences& inferences, const Accuracy& all, std::span<const Ablation> ablations,
+              std::size_t shown_rows) {
   Report report;
+  const std::vector<AblatedRow> ablated_rows = ablated(inferences.rows, [](const InferenceRow&) { return true; });
+  if (ablations.size() > 1) {
+    return report_worth(ablated_rows, ablations);
+  }
   report.json = to_json(all);
   std::set<std::string> families;
   std::vector<const InferenceRow*> worst;
@@ -81,6 +92,10 @@ Report report(const Inferences& inferences, const Accuracy& all, std::size_t sho
   report.json["rows"] = Json::array();
   report.csv.columns = {"chip",         "network", "gpus",    "plan",          "measured_ms",
                         "predicted_ms", "low_ms",  "high_ms", "error_percent", "inside"};
+  if (!ablations.empty()) {
+    report.csv.columns.emplace_back("without_ms");
+    add_ablation(ablated_rows, ablations.front(), report);
+  }
   for (const std::string& failed : inferences.failed) {
     report.text += "no valid measurement: " + failed + '\n';
   }
@@ -104,6 +119,10 @@ Report report(const Inferences& inferences, const Accuracy& all, std::size_t sho
                                    {"interval_ms", {rounded(of.low), rounded(of.high)}},
                                    {"error_percent", rounded(of.error_percent())},
                                    {"inside", of.inside()}});
+    if (!ablations.empty()) {
+      report.csv.rows.back().push_back(significant(row.without.front(), 6));
+      report.json["rows"].back()["without_ms"] = rounded(row.without.front());
+    }
   }
   for (const InferenceRow* row : worst) {
     if (shown.rows.size() == shown_rows) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
+#include "experiments/reports/ablation.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "model/answer/feed_forward/asked.hpp"
 #include "model/base/table.hpp"
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,8 @@ namespace onchip {
 struct InferenceRow {
   std::string chip, network, plan;
   int gpus = 1;
-  Comparison comparison;  // ms
+  Comparison comparison;          // ms
+  std::vector<double> without{};  // likewise, for each ablation
 };
 
 struct Inferences {
@@ -29,10 +32,12 @@ struct Inferences {
 bool has_inferences(const CsvReader& file);
 
 // Throws InputError with the row.
-void read_inferences(const CsvReader& file, const ChipFile& chip, KnownFeedForward& known, Inferences& inferences,
+void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<const Ablation> ablations,
+                     KnownFeedForward& known, Inferences& inferences,
                      const std::function<void(const std::string&)>& say);
 
 // Expects at least one row.
-Report report(const Inferences& inferences, const Accuracy& all, std::size_t shown_rows);
+Report report(const Inferences& inferences, const Accuracy& all, std::span<const Ablation> ablations,
+              std::size_t shown_rows);
 
 }  // namespace onchip

@@ -16,7 +16,7 @@
 
 namespace onchip {
 
-struct MeasuredRows {
+struct RowsMeasured {
   std::vector<std::vector<std::string>> cells;
   std::vector<std::string> problems;  // what failed
 };
@@ -31,7 +31,7 @@ inline void write_manifest_beside(const Output& output, const Manifest& manifest
 }
 
 // `prepare(row)` needs no GPU, and runs on other threads; `measure(row, std::future of what that returns)` returns
-// MeasuredRows. What either throws is the row's problem. Returns the exit status: 1 if there were problems.
+// RowsMeasured. What either throws is the row's problem. Returns the exit status: 1 if there were problems.
 template <typename Prepare, typename Measure>
 int measure_rows(const CsvReader& file, const std::vector<std::string>& columns, Output& output, const Prepare& prepare,
                  const Measure& measure) {
@@ -50,7 +50,7 @@ int measure_rows(const CsvReader& file, const std::vector<std::string>& columns,
   bool is_all_right = true;
   for (std::size_t i = 0; i < file.size(); ++i) {
     begin_row(i + ahead);
-    MeasuredRows rows;
+    RowsMeasured rows;
     try {
       rows = measure(i, std::move(prepared[i]));
     } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/kernel_checks.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/capture.hpp"
 #include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/reports/measure_report.hpp"
@@ -73,7 +74,8 @@ class WrittenKernel {
   void write(const Configuration& configuration, const PlannedNetwork& planned, const CompileRequest& request,
              const CompiledKernel& kernel) {
     const auto matrix = recurrent_matrix(configuration);
-    const Program program = make_uncompiled_program(make_layout(planned.network, planned.plan, *matrix), {});
+    const RecurrenceProgram program =
+        make_uncompiled_program(make_layout(planned.network, planned.plan, *matrix), {}, request.architecture);
     const KernelLayout layout = kernel_layout(program, planned.network.steps);
     const std::string json_name = beside(path_, ".json").filename().string();
     if (path_.extension() == ".cubin") {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "experiments/command/columns.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measured_plans.hpp"
 

@@ -90,76 +90,6 @@ void add_scores(const Scores& scores, Report& report) {
   report.text = "Step time, predicted against measured:\n\n" + to_aligned(table);
 }
 
-// Mean errors in per cent with and without the terms of an ablation.
-struct Worth {
-  int points = 0;
-  double with = 0, without = 0;
-  double difference() const { return without - with; }
-};
-
-Worth worth(const ValidationData& data, std::size_t ablation, const std::function<bool(const ValidationRow&)>& wanted) {
-  std::vector<Comparison> with, without;
-  for (const ValidationRow& row : data.rows) {
-    if (wanted(row)) {
-      with.push_back(row.comparison);
-      without.push_back({row.comparison.measured, row.ablated_us[ablation], 0, 0});
-    }
-  }
-  if (with.empty()) {
-    return {};
-  }
-  return {static_cast<int>(with.size()), score(with).mape_percent, score(without).mape_percent};
-}
-
-bool changes(const ValidationRow& row, std::size_t ablation) {
-  const double rounding = 1e-9 * row.comparison.predicted;
-  return std::abs(row.ablated_us[ablation] - row.comparison.predicted) > rounding;
-}
-
-// Over the rows whose prediction the ablation changes, libraries' included.
-Worth worth_to_users(const ValidationData& data, std::size_t ablation) {
-  return worth(data, ablation, [&](const ValidationRow& row) { return changes(row, ablation); });
-}
-
-Json to_json(const Worth& worth) {
-  Json json{{"points", worth.points}};
-  for (const auto& [key, value] :
-       {std::pair{"mape_percent", worth.with}, std::pair{"mape_without_percent", worth.without},
-        std::pair{"difference_percent", worth.difference()}}) {
-    json[key] = worth.points > 0 ? Json(rounded(value)) : Json(nullptr);
-  }
-  return json;
-}
-
-std::vector<std::string> cells(const Worth& worth, int digits) {
-  if (worth.points == 0) {
-    return {"0", "", "", ""};
-  }
-  return {std::to_string(worth.points), fixed(worth.with, digits), fixed(worth.without, digits),
-          fixed(worth.difference(), digits)};
-}
-
-// What the left-out terms are worth, together.
-void add_ablation(const ValidationData& data, Report& report) {
-  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
-  const Worth of_all = worth(data, 0, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); });
-  const Worth of_users = worth_to_users(data, 0);
-  report.json["without"] = {
-      {"terms", data.ablations[0].names()}, {"rows", to_json(of_all)}, {"used", to_json(of_users)}};
-  Table table{{"rows", "points", "MAPE %", "without %", "difference"}, {}};
-  for (const auto& [name, worth] :
-       {std::pair{any_kernel ? "all kernels" : "all", &of_all}, {"that use it", &of_users}}) {
-    std::vector<std::string> row = cells(*worth, 2);
-    row.insert(row.begin(), name);
-    table.rows.push_back(std::move(row));
-  }
-  std::string names;
-  for (const std::string& name : data.ablations[0].names()) {
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
-}
-
 // Of each chip, where rows are of several.
 void add_chips(const ValidationData& data, Report& report) {
   std::set<std::string> chips;
@@ -299,8 +229,8 @@ void add_rows(const ValidationData& data, Report& report) {
       cells.push_back(answer);
     }
     if (ablates) {
-      report.json["rows"].back()["without_us"] = rounded(row.ablated_us[0]);
-      cells.push_back(significant(row.ablated_us[0], 6));
+      report.json["rows"].back()["without_us"] = rounded(row.without[0]);
+      cells.push_back(significant(row.without[0], 6));
     }
     report.csv.rows.push_back(std::move(cells));
   }
@@ -341,7 +271,7 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   report.json["failed"] = data.failed;
   add_rows(data, report);
   if (!data.ablations.empty()) {
-    add_ablation(data, report);
+    add_ablation(ablated(data.rows, is_kernel), data.ablations.front(), report);
   }
   add_chips(data, report);
   add_families(data, report);
@@ -368,30 +298,7 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
 }
 
 Report report_worth(const ValidationData& data) {
-  std::vector<std::pair<std::size_t, Worth>> lines;
-  for (std::size_t i = 0; i < data.ablations.size(); ++i) {
-    lines.emplace_back(i, worth_to_users(data, i));
-  }
-  std::ranges::stable_sort(lines, std::ranges::greater(), [](const auto& line) {
-    return std::pair(line.second.points > 0, line.second.difference());
-  });
-  Report report;
-  report.json = {{"terms", Json::array()}};
-  report.csv.columns = {"term", "points", "mape_percent", "mape_without_percent", "difference_percent"};
-  Table shown{{"term", "points", "MAPE %", "without %", "difference"}, {}};
-  for (const auto& [i, worth] : lines) {
-    const std::string term = data.ablations[i].names().front();
-    Json json{{"term", term}};
-    json.update(to_json(worth));
-    report.json["terms"].push_back(std::move(json));
-    for (auto& [table, digits] : {std::pair{&report.csv, 4}, std::pair{&shown, 2}}) {
-      std::vector<std::string> row = cells(worth, digits);
-      row.insert(row.begin(), term);
-      table->rows.push_back(std::move(row));
-    }
-  }
-  report.text = "Mean errors over the rows that use a term, with it and without:\n\n" + to_aligned(shown);
-  return report;
+  return report_worth(ablated(data.rows, is_kernel), data.ablations);
 }
 
 }  // namespace onchip

@@ -231,7 +231,7 @@ int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptio
       [&](std::size_t i) { return prepare_step(chip.chip, read_training_row(file, i), manifest.architecture); },
       [&](std::size_t, std::future<PreparedStep> prepared) {
         const MeasuredStep step = measure_step(chip, prepared.get(), manifest.gpu, options);
-        MeasuredRows rows;
+        RowsMeasured rows;
         for (const MeasuredStepWay& way : ways_of(step)) {
           rows.cells.push_back(columns.cells(way));
         }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/training/answers.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
 

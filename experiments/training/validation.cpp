@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 namespace onchip {
@@ -61,7 +62,7 @@ bool has_trainings(const CsvReader& file) {
   return file.has("plan_forward") && file.has("plan_backward") && file.has("us");
 }
 
-std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip) {
+std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip, std::span<const Ablation> ablations) {
   std::vector<TrainingRow> rows;
   for (std::size_t i = 0; i < file.size(); ++i) {
     const std::string library = file.text(i, "library").substr(0, file.text(i, "library").find(' '));
@@ -86,6 +87,8 @@ std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip)
       const TrainingPrice priced = price(chip, training, step);
       const double steps = training.network.steps;
       row.comparison = {file.number(i, "us"), priced.us / steps, priced.low_us / steps, priced.high_us / steps};
+      row.without = predict_without(chip, ablations,
+                                    [&](const Chip& changed) { return price(changed, training, step).us / steps; });
     } catch (const InputError& error) {
       file.fail(i, error.what());
     }
@@ -101,9 +104,13 @@ Accuracy score(const std::vector<TrainingRow>& rows) {
   return score(comparisons_of(rows, false));
 }
 
-Report report(const std::vector<TrainingRow>& rows, std::size_t shown_rows) {
+Report report(const std::vector<TrainingRow>& rows, std::span<const Ablation> ablations, std::size_t shown_rows) {
   constexpr double kNear = 5;
   Report report;
+  const std::vector<AblatedRow> ablated_rows = ablated(rows, std::not_fn(&TrainingRow::is_library));
+  if (ablations.size() > 1) {
+    return report_worth(ablated_rows, ablations);
+  }
   const Accuracy own = score(rows);
   report.json = to_json(own);
   ScoreGroups groups("way");
@@ -127,6 +134,10 @@ Report report(const std::vector<TrainingRow>& rows, std::size_t shown_rows) {
     }
   }
   report.csv.columns = {"chip", "network", "way", "measured_us", "predicted_us", "low_us", "high_us", "error_percent"};
+  if (!ablations.empty()) {
+    report.csv.columns.emplace_back("without_us");
+    add_ablation(ablated_rows, ablations.front(), report);
+  }
   report.json["rows"] = Json::array();
   std::vector<const TrainingRow*> worst;
   for (const TrainingRow& row : rows) {
@@ -141,6 +152,10 @@ Report report(const std::vector<TrainingRow>& rows, std::size_t shown_rows) {
                                    {"predicted_us", rounded(of.predicted)},
                                    {"interval_us", {rounded(of.low), rounded(of.high)}},
                                    {"error_percent", rounded(of.error_percent())}});
+    if (!ablations.empty()) {
+      report.csv.rows.back().push_back(significant(row.without.front(), 6));
+      report.json["rows"].back()["without_us"] = rounded(row.without.front());
+    }
   }
   std::ranges::stable_sort(worst, std::ranges::greater(),
                            [](const TrainingRow* row) { return std::abs(row->comparison.error_percent()); });

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
+#include "experiments/reports/ablation.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "model/base/table.hpp"
 #include "model/chip/chip.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace onchip {
 struct TrainingRow {
   std::string chip, network, way;  // way: both plans, or "cudnn"
   Comparison comparison;           // us per step
+  std::vector<double> without{};   // likewise, for each ablation
   bool is_library() const { return way == "cudnn"; }
 };
 
@@ -22,10 +25,11 @@ struct TrainingRow {
 bool has_trainings(const CsvReader& file);
 
 // Rows of kernels, and the quickest of cuDNN's of each network. Throws InputError with the row.
-std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip);
+std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip,
+                                        std::span<const Ablation> ablations = {});
 
 // Accuracy of the kernels' rows, of which there is at least one.
 Accuracy score(const std::vector<TrainingRow>& rows);
-Report report(const std::vector<TrainingRow>& rows, std::size_t shown_rows);
+Report report(const std::vector<TrainingRow>& rows, std::span<const Ablation> ablations, std::size_t shown_rows);
 
 }  // namespace onchip

@@ -193,7 +193,7 @@ int measure_plans_of_file(const Options& options, const ChipFile& chip, const Me
         const auto named = [&](const std::string& problem) {
           return "(" + describe(plans.configuration.network) + "): " + problem;
         };
-        MeasuredRows rows;
+        RowsMeasured rows;
         const auto add = [&](const MeasuredPlan& plan) { rows.cells.push_back(measured_plan_columns().cells(plan)); };
         try {
           if (!jobs[i].problem.empty()) {

@@ -61,10 +61,8 @@ PlannedProgram InferencePlanner::program(const FeedForwardPlan& plan, const Unst
 PlannedProgram plan_inference(const FeedForward& network, const InferenceTarget& target, const PlanImages& images,
                               InferenceConstraints constraints, const UnstructuredOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  if (constraints.plan) {
-    check_plan(network, *constraints.plan);
-  } else if (options.takes_lists || options.keeps_features) {
-    constraints.family = UnstructuredPlan::kName;
+  if (options.takes_lists || options.keeps_features) {
+    constraints = {.family = std::string(UnstructuredPlan::kName)};
   }
   InferencePlanner planner(network, target, images);
   std::vector<RefusedPlan> refused;

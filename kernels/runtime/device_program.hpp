@@ -3,14 +3,20 @@
 // something for the host to do.
 #pragma once
 
+#include "kernels/runtime/device.hpp"
 #include "kernels/runtime/kernel_program.hpp"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace onchip {
+
+// Enqueues what a node does, but for what the host does itself, on a stream of its caller's. `cublas` uses that stream,
+// and may be null where there is no product.
+void enqueue(const ProgramNode& node, std::span<const Kernel> kernels, const Cublas* cublas, cudaStream_t stream);
 
 class DeviceProgram : public ProgramExecutor {
  public:

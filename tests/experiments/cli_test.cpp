@@ -60,9 +60,9 @@ TEST_CASE("chips are shown side by side, in the units of the first", "[fast]") {
 
 TEST_CASE("JSON of every verb begins with the number of its form and the version", "[fast]") {
   const std::string version = run("--version").out.substr(7);
-  for (const char* question :
-       {"chips", "chips h200", "chips h200 a100", "chips --cost-terms", "predict --hidden 64", "fit --hidden 64",
-        "predict --hidden 64 --plan all", "what-if --hidden 64 --no-ranking", "simulate --hidden 64"}) {
+  for (const char* question : {"chips", "chips h200", "chips h200 a100", "chips --cost-terms", "chips --register-costs",
+                               "predict --hidden 64", "fit --hidden 64", "predict --hidden 64 --plan all",
+                               "what-if --hidden 64 --no-ranking", "simulate --hidden 64"}) {
     const Json json = run_json(question);
     CAPTURE(question);
     CHECK(json.at("schema") == 2);
@@ -73,8 +73,8 @@ TEST_CASE("JSON of every verb begins with the number of its form and the version
 TEST_CASE("the page on output has every column of CSV", "[fast]") {
   const std::string page = read(ONCHIP_SOURCE_DIR "/docs/output.md");
   for (const char* question :
-       {"chips", "chips h200", "chips --cost-terms", "predict --hidden 64 --plan all", "fit --hidden 64",
-        "what-if --hidden 64 --no-ranking", "simulate --hidden 64", "validate --without squash"}) {
+       {"chips", "chips h200", "chips --cost-terms", "chips --register-costs", "predict --hidden 64 --plan all",
+        "fit --hidden 64", "what-if --hidden 64 --no-ranking", "simulate --hidden 64", "validate --without squash"}) {
     std::string header = run(std::string(question) + " --format csv").out;
     header = header.substr(0, header.find('\n')) + ",";
     for (std::size_t at = 0, end; (end = header.find(',', at)) != std::string::npos; at = end + 1) {

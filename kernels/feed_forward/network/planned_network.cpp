@@ -87,6 +87,14 @@ struct ProgramMaker {
 
 }  // namespace
 
+std::string PlannedProgram::refusals() const {
+  std::string text;
+  for (const RefusedPlan& of : refused) {
+    text += (text.empty() ? "" : "; ") + of.plan + ": " + of.why;
+  }
+  return text;
+}
+
 PlannedProgram program_of(const FeedForward& network, const FeedForwardPlan& plan,
                           const std::function<const NetworkStructure&()>& structure, PlanCache& cache,
                           const InferenceTarget& target, const UnstructuredOptions& options) {

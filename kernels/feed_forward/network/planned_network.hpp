@@ -31,6 +31,7 @@ struct PlannedProgram {
   ProgramOfImages program = {};
 
   std::string_view family() const { return family_name(plan); }
+  std::string refusals() const;  // "blocks warps=16 ...: why; streamed ...: why", "" of the plan that was chosen first
 };
 
 // Of a plan that fits. structure: of the blocks that the plan is made of, asked for where their layout is not in the

@@ -49,8 +49,7 @@ ExaminedNetwork examine(const FeedForward& network);
 // Whole layers as blocks, of the network or, by the plan, its blocks.
 const Found<DenseLayer>& dense_layer(const ExaminedNetwork& network);
 
-// ---- which plan, and how long does it take?
-// ---------------------------------------------------------------------------
+// ---- which plan, and how long does it take? ------------------------------------------------------------------------
 
 // What is asked of a plan: its family, or all of it; else any may be. Families that a compiler refused are none.
 struct InferenceConstraints {
@@ -71,7 +70,8 @@ struct PlannedInference {
 // it, then families with the reason why they do not. The answer is a plan of blocks where one fits, else a streamed
 // one, both of networks most of whose weights lie in blocks; else the cheaper of dense_layer and unstructured. A staged
 // plan is one only where it is asked for. Effort::bounded looks no further than the answer needs. Of several GPUs that
-// share the images (`of_all` of them), one of which has most to do.
+// share the images (`of_all` of them), one of which has most to do. Throws InputError for a plan that is none of the
+// network.
 struct RankedInference {
   std::string_view family;
   Found<PlannedInference> planned;
@@ -90,8 +90,7 @@ InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, cons
 InferencePrice staged_inference(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> counts,
                                 const Activity& activity);
 
-// ---- an answer
-// --------------------------------------------------------------------------------------------------------
+// ---- an answer -----------------------------------------------------------------------------------------------------
 
 // The plan that runs.
 struct FeedForwardAnswer {

@@ -16,8 +16,7 @@ namespace {
 
 constexpr int kLeastComputeCapability = 9;  // of the instructions of kernels on tensor cores: stmatrix
 
-// ---- the best plan of a family
-// ----------------------------------------------------------------------------------------
+// ---- the best plan of a family -------------------------------------------------------------------------------------
 
 std::string why_no_tensor_cores(const Chip& chip) {
   return chip.compute_capability_major >= kLeastComputeCapability ? "" : "plans of blocks need an sm_90 or newer";
@@ -67,8 +66,7 @@ Found<StagedPlan> chosen(std::type_identity<StagedPlan>, const Chip& chip, const
   return choose_staged_plan(chip, network.network, entering(activity));
 }
 
-// ---- the price of a plan
-// ----------------------------------------------------------------------------------------------
+// ---- the price of a plan -------------------------------------------------------------------------------------------
 
 using Priced = Found<InferencePrice>;
 
@@ -136,8 +134,7 @@ Found<PlannedInference> best_of(const Chip& chip, const ExaminedNetwork& network
   return plan ? planned(chip, network, activity, *plan) : Found<PlannedInference>::nothing(plan.why());
 }
 
-// ---- which family
-// -----------------------------------------------------------------------------------------------------
+// ---- which family --------------------------------------------------------------------------------------------------
 
 struct FamilyOfPlans {
   std::string_view name;
@@ -167,11 +164,13 @@ InferenceConstraints read_inference_constraints(std::string_view text) {
 
 std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all,
                                         int gpus, const InferenceConstraints& constraints, Effort effort) {
+  if (constraints.plan) {
+    check_plan(network.network, *constraints.plan);
+  }
   const Activity activity = largest_share(of_all, gpus);
   const std::optional<std::string> asked =
       constraints.plan ? std::string(family_name(*constraints.plan)) : constraints.family;
   std::vector<RankedInference> ranking;
-  std::vector<std::pair<int, RankedInference>> ranked;
   int found_rank = kFamilies.back().rank;
   for (const FamilyOfPlans& family : kFamilies) {
     const bool may_be = asked ? family.name == *asked : effort == Effort::exhaustive || !family.is_asked_for_only;
@@ -179,19 +178,20 @@ std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork&
         std::ranges::find(constraints.refused, family.name) != constraints.refused.end()) {
       continue;
     }
-    ranked.emplace_back(
-        family.rank, RankedInference{family.name, constraints.plan ? planned(chip, network, activity, *constraints.plan)
-                                                                   : family.best(chip, network, activity)});
-    found_rank = ranked.back().second.planned ? family.rank : found_rank;
+    ranking.push_back({family.name, constraints.plan ? planned(chip, network, activity, *constraints.plan)
+                                                     : family.best(chip, network, activity)});
+    found_rank = ranking.back().planned ? family.rank : found_rank;
   }
-  std::ranges::stable_sort(ranked, [](const auto& a, const auto& b) {
-    const Found<PlannedInference>&one = a.second.planned, &other = b.second.planned;
-    if (!one || !other) {
-      return one && !other;
+  const auto rank = [](std::string_view family) {
+    return std::ranges::find(kFamilies, family, &FamilyOfPlans::name)->rank;
+  };
+  std::ranges::stable_sort(ranking, [&](const RankedInference& a, const RankedInference& b) {
+    if (!a.planned || !b.planned) {
+      return a.planned && !b.planned;
     }
-    return a.first != b.first ? a.first < b.first : one->price.us < other->price.us;
+    return rank(a.family) != rank(b.family) ? rank(a.family) < rank(b.family)
+                                            : a.planned->price.us < b.planned->price.us;
   });
-  std::ranges::transform(ranked, std::back_inserter(ranking), [](auto& one) { return std::move(one.second); });
   return ranking;
 }
 

@@ -13,6 +13,7 @@
 #include "model/base/found.hpp"
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/network.hpp"
+#include "model/feed_forward/plan/blocks_constants.hpp"
 #include "model/feed_forward/structure/structure.hpp"
 #include "model/plan/field.hpp"
 
@@ -64,9 +65,6 @@ std::span<const Field<DenseLayerPlan>> fields(const DenseLayerPlan&);
 
 // Throws InputError for phases that do not end with the network's last layer, or are of different words.
 void check(const FeedForward& network, const BlocksPlan& plan);
-
-// Records of the remainder (remainder_records.hpp) that a warp has in shared memory or on their way.
-inline constexpr int kRemainderRing = 4;
 
 // Sizes of the records that a warp reads, the same for all layers.
 struct BlocksGeometry {

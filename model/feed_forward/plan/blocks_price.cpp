@@ -42,7 +42,6 @@ int wavefronts_of_all(std::span<const std::uint32_t> places) {
 }
 
 constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
-constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
 
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
@@ -88,7 +87,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   const double warps = geometry.warps, blocks = geometry.warp_blocks, sets = tile.groups * tile.words;
   const double instructions = cost[Cost::blocks_block_instructions] +
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
-                              cost[Cost::blocks_sum_instructions] * sets;
+                              cost[Cost::tile_sum_instructions] * sets;
   const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
   const double records = static_cast<double>(work.remainder[layer]) / warps;  // of a warp
   const double of_record = (cost[Cost::blocks_record_instructions] + sets) * chip.fp32_issue_cycles +
@@ -244,7 +243,7 @@ Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, doubl
   Parts parts{};
   if (first == 0) {
     const double quads = (geometry.inputs + 127) / 128;
-    const double transposed = issue(4 * quads * tile.groups / lanes, cost[Cost::blocks_transpose_slots]);
+    const double transposed = issue(4 * quads * tile.groups / lanes, cost[Cost::transpose_slots]);
     const double expanded = std::max(issue(used * tile.groups / lanes, cost[Cost::blocks_expand_slots]),
                                      used * tile.groups / (lanes / 4) * chip_.lds_wavefront_cycles);
     parts[kImages] = std::max(transposed + expanded, 16 * quads * tile.images() / sm_dram);
@@ -300,7 +299,7 @@ LaunchPrice BlocksPricer::undecided(const BlocksTile& wide, int first, const Lau
   const double images = std::max<double>(wide.images(), activity_.alive[first] - activity_.alive.back());
   LaunchPrice launch = bounds(wide, images, free > 0 ? free : chip_.sm_count, 2);
   launch.name = "bounds of two words, beyond the last phase";
-  launch.terms = combined(launch.terms, 1, launch_terms(chip_, chip_.cost[Cost::blocks_open_nodes]), 1);
+  launch.terms = combined(launch.terms, 1, launch_terms(chip_, chip_.cost[Cost::inference_nodes]), 1);
   return launch;
 }
 
@@ -322,7 +321,7 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
   open.terms = combined(open.terms, beyond(open, price.launches.back()) / open.terms.total(), open.terms, 0);
   price.launches.push_back(std::move(open));
-  price.terms = launch_terms(chip_, chip_.cost[Cost::blocks_nodes]);
+  price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = combined(price.terms, 1, launch.terms, 1);
   }

@@ -143,14 +143,14 @@ class StagedPrice {
         .l2 = l2_byte * kSectorBytes * images_ * sectors(layer, is_first, customers),
         .device_memory = device_byte * in_bytes,
         .issue = slot * static_cast<double>(layer.store_wavefronts) *
-                 (cost[Cost::staged_input_slots] + cost[Cost::staged_image_slots] * images_)};
+                 (cost[Cost::staged_slots] + cost[Cost::staged_image_slots] * images_)};
     Block block;
     // An index and a value are a request each.
-    block.gathers = {.unit = wavefront * (static_cast<double>(layer.gather_wavefronts) * images_ +
-                                          2 * passes * static_cast<double>(layer.slice_rows)),
-                     .l2 = l2_byte * static_cast<double>(layer.record_bytes),
-                     .issue = slot * static_cast<double>(layer.slice_rows) *
-                              (cost[Cost::staged_entry_slots] * passes + 3.0 * images_)};
+    block.gathers = {
+        .unit = wavefront * (static_cast<double>(layer.gather_wavefronts) * images_ +
+                             2 * passes * static_cast<double>(layer.slice_rows)),
+        .l2 = l2_byte * static_cast<double>(layer.record_bytes),
+        .issue = slot * static_cast<double>(layer.slice_rows) * (cost[Cost::staged_slots] * passes + 3.0 * images_)};
     (staged_ ? block.staging : block.gathers) = (staged_ ? Busy() : block.gathers) + reads;
     block.output = {.unit = wavefront * images_ * layer.outputs / kSliceLanes,
                     .l2 = l2_byte * out_bytes,

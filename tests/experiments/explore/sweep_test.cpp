@@ -99,7 +99,7 @@ TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]
         Texts{"131072", "196608", "262144"});
   CHECK(values("sm.count=+0%,-50%,7", "sm.count") == Texts{"132", "66", "7"});
   CHECK(values("chip=h200,a100; sm.count=+0%,+0%", "sm.count") == Texts{"132", "108"});
-  CHECK(values("cost.overflow_parting=0,1", "cost.overflow_parting") == Texts{"0", "1"});
+  CHECK(values("cost.split_round=0,1", "cost.split_round") == Texts{"0", "1"});
   CHECK(values("sms=8,4", "sms") == Texts{"8", "4"});
   const std::string file = folder.write("nets.csv", "name,units,batch\na,5,1\nb,6,2\n");
   CHECK(values("batch=@" + file, "batch") == Texts{"1", "2"});
