@@ -16,10 +16,7 @@ import sys
 
 TOPS = ["model", "sim", "kernels", "experiments"]
 SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh", ".h"}
-KNOWN = [
-    "kernels/dense kernels/recurrent kernels/sparse",
-    "kernels/training/. kernels/training/sparse",
-]
+KNOWN = []
 
 
 def includes(root):

@@ -28,27 +28,29 @@ class Halving {
   // Puts the first half of the edges in front; returns where the second begins.
   std::size_t halve(std::span<std::int32_t> edges) {
     std::ranges::fill(begin_, 0);
+    ends_.clear();
     for (const std::int32_t edge : edges) {
-      ++begin_[left_[edge] + 1];
-      ++begin_[lefts_ + right_[edge] + 1];
+      const auto [left, right] = ends_.emplace_back(left_[edge], lefts_ + right_[edge]);
+      ++begin_[left + 1];
+      ++begin_[right + 1];
     }
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
     std::copy(begin_.begin(), begin_.end() - 1, next_.begin());
     incident_.resize(2 * edges.size());
     for (std::size_t i = 0; i < edges.size(); ++i) {
-      incident_[next_[left_[edges[i]]]++] = static_cast<std::int32_t>(i);
-      incident_[next_[lefts_ + right_[edges[i]]]++] = static_cast<std::int32_t>(i);
+      incident_[next_[ends_[i].first]++] = static_cast<std::int32_t>(i);
+      incident_[next_[ends_[i].second]++] = static_cast<std::int32_t>(i);
     }
     std::copy(begin_.begin(), begin_.end() - 1, next_.begin());
     half_.assign(edges.size(), kUnused);
     const auto nodes = static_cast<std::int32_t>(next_.size());
     for (std::int32_t node = 0; node < nodes; ++node) {
       if ((begin_[node + 1] - begin_[node]) % 2 != 0) {
-        walk(node, edges);
+        walk(node);
       }
     }
     for (std::int32_t node = 0; node < nodes; ++node) {
-      walk(node, edges);
+      walk(node);
     }
     second_.clear();
     std::size_t first = 0;
@@ -66,7 +68,7 @@ class Halving {
  private:
   static constexpr std::int8_t kUnused = -1;
 
-  void walk(std::int32_t node, std::span<const std::int32_t> edges) {
+  void walk(std::int32_t node) {
     for (;;) {
       while (next_[node] < begin_[node + 1] && half_[incident_[next_[node]]] != kUnused) {
         ++next_[node];
@@ -77,12 +79,13 @@ class Halving {
       const std::int32_t i = incident_[next_[node]++];
       const bool from_left = node < lefts_;
       half_[i] = from_left ? 0 : 1;
-      node = from_left ? lefts_ + right_[edges[i]] : left_[edges[i]];
+      node = from_left ? ends_[i].second : ends_[i].first;
     }
   }
 
   std::span<const std::int32_t> left_, right_;
   std::int32_t lefts_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> ends_;  // nodes of the edges, in their order
   std::vector<std::int32_t> begin_, next_, incident_, second_;
   std::vector<std::int8_t> half_;
 };
