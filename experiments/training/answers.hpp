@@ -5,7 +5,6 @@
 #include "experiments/command/options.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/table.hpp"
-#include "model/training/step.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -169,8 +169,9 @@ TEST_CASE("texts that are no plan of a training are refused with what is expecte
   CHECK(parse("stash=gates | library cudnn").find("expected 'cudnn_training'") != std::string::npos);
   const TrainingPlan plan = best(lstm(512, 64));
   CHECK(refusal([&] { check(lstm(512, 2048), plan); }).find("at most 64 samples") != std::string::npos);
-  CHECK(refusal([&] { check(lstm(512, 64), DenseTrainingPlan{Stash::gates, {}, {}, true, false}); }).find("this network has one") !=
-        std::string::npos);
+  CHECK(refusal([&] {
+          check(lstm(512, 64), DenseTrainingPlan{Stash::gates, {}, {}, true, false});
+        }).find("this network has one") != std::string::npos);
 }
 
 TEST_CASE("an iteration has every product and recurrence once for each layer and direction, in an order that works",
