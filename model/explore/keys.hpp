@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,19 +25,24 @@ inline constexpr int kSubjects = 4;
 // What the rows of a sweep are of: a step of a recurrent network, an inference of a feed-forward one, or a training.
 enum class Swept : std::uint8_t { recurrent, feed_forward, training };
 
+// Columns of every row: a time, its interval, its floor; then what else is of the workload.
+inline constexpr std::array<std::string_view, 4> kStepTimes{"step_us", "low_us", "high_us", "floor_us"};
+inline constexpr std::array<std::string_view, 4> kInferenceTimes{"ms", "low_ms", "high_ms", "floor_ms"};
+inline constexpr std::array<std::string_view, 7> kTrainingTimes{"step_us", "low_us",      "high_us",        "floor_us",
+                                                                "us",      "stash_bytes", "workspace_bytes"};
+
 struct SweptInfo {
   Swept swept;
-  std::string_view key;       // that says so; "": no other says what it is
-  std::string_view what;      // "a feed-forward network"
-  bool may_seek_size;         // without a hidden size a row has the largest network that fits
-  bool is_models_only;        // no other engine, no rows as expected
-  std::string_view times[4];  // columns: a time, its interval, its floor
+  std::string_view key;   // that says so; "": no other says what it is
+  std::string_view what;  // "a feed-forward network"
+  bool may_seek_size;     // without a hidden size a row has the largest network that fits
+  bool is_models_only;    // no other engine, no rows as expected
+  std::span<const std::string_view> times;
 };
 inline constexpr std::array kSwept{
-    SweptInfo{Swept::recurrent, "", "a recurrent network", true, false, {"step_us", "low_us", "high_us", "floor_us"}},
-    SweptInfo{
-        Swept::feed_forward, "network", "a feed-forward network", false, true, {"ms", "low_ms", "high_ms", "floor_ms"}},
-    SweptInfo{Swept::training, "mode=train", "a training", true, true, {"step_us", "low_us", "high_us", "floor_us"}}};
+    SweptInfo{Swept::recurrent, "", "a recurrent network", true, false, kStepTimes},
+    SweptInfo{Swept::feed_forward, "network", "a feed-forward network", false, true, kInferenceTimes},
+    SweptInfo{Swept::training, "mode=train", "a training", true, true, kTrainingTimes}};
 constexpr unsigned bit(Swept swept) {
   return 1u << static_cast<unsigned>(swept);
 }

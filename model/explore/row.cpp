@@ -56,12 +56,6 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
   }
-  for (const char* number : {"us", "stash_bytes", "workspace_bytes"}) {
-    if (is_training_) {
-      columns_.emplace_back(number);
-      times_.push_back(find_number(number));
-    }
-  }
   if (!has_plan_) {
     columns_.emplace_back("plan");
   }
