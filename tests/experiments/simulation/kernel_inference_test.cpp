@@ -64,14 +64,14 @@ std::vector<int> most_features(const Bitmaps& images, std::size_t many) {
 }  // namespace
 
 TEST_CASE("a network runs by the kernel that it has, with what the reference has", "[fast]") {
-  struct Case {
+  struct Expected {
     std::string text, plan;
     double shared_kib = 227;
   };
   const std::string blocks = "random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1";
   for (const auto& [text, plan, shared_kib] :
-       {Case{blocks, "blocks"}, Case{blocks, "streamed", 2}, Case{"spdnn:64x7,moved=0.1", "blocks"},
-        Case{"random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured"}}) {
+       {Expected{blocks, "blocks"}, Expected{blocks, "streamed", 2}, Expected{"spdnn:64x7,moved=0.1", "blocks"},
+        Expected{"random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured"}}) {
     INFO(text);
     InferenceTarget target = interpreted(kPlenty);
     target.chip.smem_bytes_per_block.value = 1024 * shared_kib;
