@@ -13,7 +13,7 @@ if(CMAKE_SCRIPT_MODE_FILE)  # cmake -DROOT=... -DINPUT=... -DOUTPUT=... -DSYMBOL
   set(depth 0)  # of conditionals
   set(included_0 "")
   set(dependencies "${INPUT}")
-  while(rest MATCHES "(^|\n)(#include \"([a-z0-9_./]+)\"|#pragma once|#if|#el|#endif)")
+  while(rest MATCHES "(^|\n)(#include \"([a-z0-9_./]+)\"( *//[^\n]*)?|#pragma once|#if|#el|#endif)")
     set(found "${CMAKE_MATCH_0}")
     set(directive "${CMAKE_MATCH_2}")
     set(name "${CMAKE_MATCH_3}")

@@ -6,7 +6,7 @@
 //   build/bench_first_step > experiments/data/first_step.csv
 #include "kernels/api/confirmed_plan.hpp"
 #include "kernels/runtime/compiler.hpp"
-#include "kernels/training/training_program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 

@@ -128,7 +128,7 @@ TEST_CASE("sparse weights become the dense ones that a library multiplies", "[fa
     allow(sparse.column);
     allow(sparse.value);
     allow(dense);
-    const DenseArguments arguments{sparse.row_begin.data(),
+    const DenseArguments arguments{reinterpret_cast<const long long*>(sparse.row_begin.data()),
                                    sparse.column.data(),
                                    sparse.value.data(),
                                    dense.data(),

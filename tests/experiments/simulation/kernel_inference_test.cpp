@@ -95,7 +95,7 @@ TEST_CASE("a network runs by the kernel that it has, with what the reference has
     }
     for (NetworkInference* inference : {by_kernels.get(), by_reference.get()}) {
       CHECK_THROWS_WITH(inference->features(random_images(1, neurons, 5), 99),
-                        Catch::Contains("layers; found a request for the features after 99"));
+                        Catch::Matchers::Contains("layers; found a request for the features after 99"));
       CHECK_THROWS_AS(inference->infer(random_images(1, neurons + 1, 5)), InputError);
     }
   }
@@ -129,7 +129,7 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
     kernel_inference(network, interpreted(10000), kSomeImages)->infer(images);
     FAIL("10000 bytes are not enough");
   } catch (const DoesNotFit& problem) {
-    CHECK_THAT(problem.what(), Catch::Contains("bytes of device memory; 10000 are available"));
+    CHECK_THAT(problem.what(), Catch::Matchers::Contains("bytes of device memory; 10000 are available"));
   }
 }
 
@@ -153,9 +153,9 @@ TEST_CASE("what no kernel can hold is refused with what it needs and what there 
     FAIL("65536 neurons do not fit");
   } catch (const DoesNotFit& problem) {
     CHECK_THAT(problem.what(),
-               Catch::Contains("has no kernel on H100 SXM; blocks: ") &&
-                   Catch::Contains("unstructured: an image of 65536 neurons takes 514 KiB of shared memory") &&
-                   Catch::Contains("has 227 KiB; the CPU reference runs it"));
+               Catch::Matchers::Contains("has no kernel on H100 SXM; blocks: ") &&
+                   Catch::Matchers::Contains("unstructured: an image of 65536 neurons takes 514 KiB of shared memory") &&
+                   Catch::Matchers::Contains("has 227 KiB; the CPU reference runs it"));
   }
   target.chip.smem_bytes_per_block.value = 514 << 10;
   CHECK(choose_unstructured_plan(target.chip, network, given_activity(network, 1000, 1))->phases.size() == 1);

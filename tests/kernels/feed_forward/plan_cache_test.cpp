@@ -69,7 +69,7 @@ TEST_CASE("what a plan depends on makes another one", "[fast]") {
     CHECK_FALSE(plan(network).cached);
     CHECK(plan(network).cached);
   }
-  CHECK_FALSE(plan("spdnn:64x5", "a100").cached);
+  CHECK_FALSE(plan("spdnn:64x5", "h200").cached);
   const FeedForward network = read_network("spdnn:64x5");
   const Activity some = given_activity(network, 1000, 0.1), others = given_activity(network, 1000, 0.2);
   int asked = 0;

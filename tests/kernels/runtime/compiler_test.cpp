@@ -361,7 +361,7 @@ TEST_CASE("an embedded source has each line of its file and of the files that it
     for (std::string line; std::getline(stream, line);) {
       const std::string include = "#include \"";
       if (line.starts_with(include)) {
-        open.push_back(root / line.substr(include.size(), line.size() - include.size() - 1));
+        open.push_back(root / line.substr(include.size(), line.rfind('"') - include.size()));
       }
     }
     std::size_t at = 0;
