@@ -288,8 +288,8 @@ Report report_of(const TrainingWhatIf& answer) {
                         side.planned ? Prediction(side.planned->prediction) : Prediction{}, shown(side).says,
                         side.largest_hidden, plan_time(side)};
   };
-  return report_of({with_sides<ComparedSide>(answer, side_of), title(answer.base), case_text(answer.base),
-                    interaction(answer), answer.sensitivity, answer.one_more},
+  return report_of(ComparedSides{with_sides<ComparedSide>(answer, side_of), title(answer.base), case_text(answer.base),
+                                 interaction(answer), answer.sensitivity, answer.one_more},
                    to_json(answer));
 }
 

@@ -86,8 +86,8 @@ std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip,
       const PhasePrice priced = predict(chip, training, plan).iteration;
       const double steps = training.network.steps;
       row.comparison = {file.number(i, "us"), priced.us / steps, priced.low_us / steps, priced.high_us / steps};
-      row.without = predict_without(chip, ablations,
-                                    [&](const Chip& changed) { return price(changed, training, step).us / steps; });
+      row.without = predict_without(
+          chip, ablations, [&](const Chip& changed) { return predict(changed, training, plan).iteration.us / steps; });
     } catch (const InputError& error) {
       file.fail(i, error.what());
     }

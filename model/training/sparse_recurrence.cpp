@@ -232,9 +232,12 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
         std::to_string(sms) + " SMs: " +
         (units > kThreads
              ? "an SM would have " + std::to_string(units) + " units, of at most " + std::to_string(kThreads)
-         : least_bytes > 0 ? "they take " + std::to_string(least_bytes) +
-                                 " bytes of an SM's shared memory; there are " + std::to_string(shared_bytes)
-                           : "a row of an SM has more non-zeros than its registers and shared memory hold"));
+         : least_bytes > 0
+             ? "they take " + std::to_string(least_bytes) + " bytes of an SM's shared memory; there are " +
+                   std::to_string(shared_bytes)
+             : "the " + std::to_string(rows) + " rows of an SM with " + std::to_string(dealt.nonzeros() / blocks) +
+                   " non-zeros need more registers than the " + std::to_string(kRegisters) +
+                   " that there are of a thread"));
   }
   best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
   best->ring_bytes = std::size_t{2} * plan.ahead * split * static_cast<std::size_t>(best->geometry.exchange_bytes);

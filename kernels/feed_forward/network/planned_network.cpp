@@ -88,11 +88,11 @@ struct ProgramMaker {
 }  // namespace
 
 std::string PlannedProgram::refusals() const {
-  std::string text;
+  std::string all;
   for (const RefusedPlan& of : refused) {
-    text += (text.empty() ? "" : "; ") + of.plan + ": " + of.why;
+    all += (all.empty() ? "" : "; ") + of.plan + ": " + of.why;
   }
-  return text;
+  return all;
 }
 
 PlannedProgram program_of(const FeedForward& network, const FeedForwardPlan& plan,

@@ -173,12 +173,24 @@ TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::
                        int granule, int most) {
   const auto fits_at = [&](int granules) { return case_of(chip, question, what, granules * granule).fits(); };
   const int largest =
-      granule * largest_that_fits(fits_at, most / granule, std::max(1, question.configuration.network.*what / granule),
-                                  std::max(1, question.configuration.network.*what / granule / 4));
+      granule *
+      (fits_at(most / granule)
+           ? most / granule
+           : largest_that_fits(fits_at, most / granule, std::max(1, question.configuration.network.*what / granule),
+                               std::max(1, question.configuration.network.*what / granule / 4)));
   const int next = largest + granule;
   return {name, largest,
           next > most ? "no kernel counts more"
                       : std::to_string(next) + ": " + why_not(case_of(chip, question, what, next))};
+}
+
+// No plan hangs on the steps: what counts their samples is the limit.
+TrainingLimit steps_limit(const TrainingCase& answer) {
+  const int batch = answer.training.network.batch;
+  return answer.fits()
+             ? TrainingLimit{"steps", static_cast<int>(kMostTrainedSamples / batch),
+                             "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps"}
+             : TrainingLimit{"steps", 0, why_not(answer)};
 }
 
 std::vector<std::string> varied(const TargetQuestion& words) {
@@ -214,10 +226,8 @@ TrainingFit fit_training(const TrainingQuestion& asked) {
       network.hidden == 0 ? largest_training(question) : case_of(chip, question, &Recurrent::hidden, network.hidden);
   network.hidden = fit.answer.training.network.hidden;
   if (!question.constraints.plan && !question.constraints.fields.any()) {
-    fit.limits = {
-        limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
-        limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch),
-        limit_of(chip, question, "steps", &Recurrent::steps, 1, static_cast<int>(kMostTrainedSamples / network.batch))};
+    fit.limits = {limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
+                  limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch), steps_limit(fit.answer)};
     if (!fit.answer.fits()) {
       const Found<Training> training = sized(question, &Recurrent::hidden, network.hidden);
       if (training) {
