@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/dense_layer/dense_layer.hpp"
 
+#include "model/base/error.hpp"
 #include "model/feed_forward/dense_layer/whole_layers.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/structure/layer_facts.hpp"
@@ -38,9 +39,13 @@ Found<DenseLayer> dense_layer(const FeedForward& network) {
   if (!std::ranges::all_of(facts, &LayerFacts::monotone)) {
     return nothing(std::string(kNotMonotone));
   }
-  NetworkStructure structure = whole_layers(network);
-  BlocksWork work = blocks_work(network, structure, blocks_geometry(network, structure));
-  return DenseLayer{std::move(structure), std::move(work)};
+  try {
+    NetworkStructure structure = whole_layers(network);
+    BlocksWork work = blocks_work(network, structure, blocks_geometry(network, structure));
+    return DenseLayer{std::move(structure), std::move(work)};
+  } catch (const InputError& error) {  // for weights that fp16 cannot hold
+    return nothing(error.what());
+  }
 }
 
 }  // namespace onchip

@@ -13,7 +13,7 @@ struct DenseLayer {
 };
 
 // Nothing where layers are wider than plans of blocks hold on any chip, so sparse that zeros are most of the work, have
-// no clip, or are not monotone.
+// no clip or weights that fp16 cannot hold, or are not monotone.
 Found<DenseLayer> dense_layer(const FeedForward& network);
 
 }  // namespace onchip

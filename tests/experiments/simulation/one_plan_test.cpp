@@ -84,7 +84,8 @@ TEST_CASE("what C and Python run is what predict prices where no images are give
 
 TEST_CASE("the families of a ranking follow the rule: blocks, streamed, then what is cheaper", "[fast]") {
   const Chip chip = find_chip("h100_sxm").chip;
-  const FeedForward network = read_network("spdnn:1024x12");
+  const FeedForward network =
+      read_network("random:neurons=128,layers=12,degree=24,blocks=16,values=0.125,bias=-0.5,clip=4");
   const ExaminedNetwork examined = examine(network);
   const Activity activity = given_activity(network, 60000, 0.1);
   std::vector<std::string_view> families;
