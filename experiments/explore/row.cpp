@@ -58,10 +58,10 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
   }
-  for (const char* number : {"us", "stash_bytes", "workspace_bytes"}) {
+  for (const char* bytes : {"stash_bytes", "workspace_bytes"}) {
     if (is_training_) {
-      columns_.emplace_back(number);
-      times_.push_back(find_number(number));
+      columns_.emplace_back(bytes);
+      times_.push_back(find_number(bytes));
     }
   }
   if (!has_plan_) {
@@ -324,6 +324,7 @@ void RowComputer::append_word(std::string& text, std::string_view word) {
 }
 
 void RowComputer::append_to(std::string& text) {
+  constexpr std::size_t kTimes = 4;  // bytes follow
   constexpr int kDigits = 6, kDigitsOfExtras = 9, kDigitsOfKeys = 15;
   const Answered row = answered();
   cell_ = 0;
@@ -353,8 +354,8 @@ void RowComputer::append_to(std::string& text) {
   append_word(text, row.inference != nullptr    ? row.inference->price.binding
                     : row.prediction != nullptr ? binding_name(*row.prediction, Binding::term)
                                                 : "");
-  for (const Number_of& time : times_) {
-    append_number(text, time(row), kDigits);
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    append_number(text, times_[i](row), i < kTimes ? kDigits : kDigitsOfKeys);
   }
   if (!has_plan_) {
     append_word(text, row.inference != nullptr                      ? row.inference->plan

@@ -64,7 +64,7 @@ bool is_shared(Operation operation) {
 TEST_CASE("warps of a training recurrence multiply all their tiles in every turn", "[fast]") {
   constexpr int kSteps = 3;
   for (const RecurrenceCase& of : every_case()) {
-    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    CAPTURE(fields_text(of.plan), of.size.hidden, of.is_backward);
     const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
     const RecurrenceTrace trace = trace_of(of, kSteps);
     REQUIRE(std::ssize(trace.warp_groups) == of.plan.warp_groups);
@@ -81,7 +81,7 @@ TEST_CASE("warps of a training recurrence multiply all their tiles in every turn
 TEST_CASE("an SM of a training recurrence polls each word of a state once, and publishes its own once", "[fast]") {
   constexpr int kSteps = 3;
   for (const RecurrenceCase& of : every_case()) {
-    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    CAPTURE(fields_text(of.plan), of.size.hidden, of.is_backward);
     const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
     const RecurrenceTrace trace = trace_of(of, kSteps);
     std::map<std::uint64_t, std::int64_t> polled, published;  // bytes, by turn's state of eight samples
@@ -112,7 +112,7 @@ TEST_CASE("an SM of a training recurrence polls each word of a state once, and p
 
 TEST_CASE("accesses of a training recurrence lie in the shared memory of its plan", "[fast]") {
   for (const RecurrenceCase& of : every_case()) {
-    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    CAPTURE(fields_text(of.plan), of.size.hidden, of.is_backward);
     const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
     const RecurrenceTrace trace = trace_of(of, 2);
     std::int64_t outside = 0, sent = 0;
@@ -132,7 +132,7 @@ TEST_CASE("the parts of a simulated recurrence are its step, and without polls i
   const Chip chip = find_chip("h100_sxm").chip;
   double saved_us = 0;
   for (const RecurrenceCase& of : every_case()) {
-    CAPTURE(text(of.plan), of.size.hidden, of.is_backward);
+    CAPTURE(fields_text(of.plan), of.size.hidden, of.is_backward);
     const RecurrenceRun run = simulate_recurrence(chip, of.size, of.plan, of.is_backward);
     CHECK_THAT(std::accumulate(run.parts_us.begin(), run.parts_us.end(), 0.0),
                Catch::Matchers::WithinRel(run.step_us, 1e-9));
