@@ -313,6 +313,7 @@ void RowComputer::append_word(std::string& text, std::string_view word) {
 }
 
 void RowComputer::append_to(std::string& text) {
+  constexpr std::size_t kTimes = 4;  // bytes follow
   constexpr int kDigits = 6, kDigitsOfExtras = 9, kDigitsOfKeys = 15;
   cell_ = 0;
   begin_cell(text);
@@ -336,8 +337,8 @@ void RowComputer::append_to(std::string& text) {
   begin_cell(text);
   text += fits(answered_) ? "true" : "false";
   append_word(text, binding(answered_));
-  for (const Number_of& time : times_) {
-    append_number(text, time(answered_), kDigits);
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    append_number(text, times_[i](answered_), i < kTimes ? kDigits : kDigitsOfKeys);
   }
   if (!has_plan_) {
     append_word(text, plan_text(answered_));

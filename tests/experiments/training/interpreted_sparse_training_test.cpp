@@ -9,7 +9,7 @@
 namespace onchip {
 namespace {
 
-struct Trained {
+struct Tried {
   TrainingSize size;
   Precision precision;
   double density;
@@ -17,7 +17,7 @@ struct Trained {
   std::string forward, backward;  // what differs from the chosen plan
 };
 
-void check_interpreted(const Trained& c) {
+void check_interpreted(const Tried& c) {
   INFO("input " << c.size.input << " hidden " << c.size.hidden << " batch " << c.size.batch << " steps " << c.size.steps
                 << ", " << info(c.precision).name << ", " << c.density << ", '" << c.forward << "', '" << c.backward
                 << "'");
@@ -36,15 +36,15 @@ void check_interpreted(const Trained& c) {
 TEST_CASE("an interpreted training step of a sparse LSTM has the gradients of the reference where it has weights",
           "[fast]") {
   const Precision fp16 = Precision::fp16, bf16 = Precision::bf16;
-  for (const Trained& c :
-       {Trained{{8, 64, 4, 5}, fp16, 0.2, true, true, "", ""},
-        Trained{{5, 40, 3, 20}, bf16, 0.3, true, false, "ahead=4", "split=2 ahead=4"},
-        Trained{{4, 33, 1, 3}, fp16, 0.1, false, true, "", "split=2"},
-        Trained{{4, 96, 9, 3}, fp16, 0.3, true, true, "register_words=6", "split=4 register_words=6"},
-        Trained{{4, 64, 6, 4}, bf16, 0.2, true, true, "samples=4", "samples=2 lanes=16"},
-        Trained{
+  for (const Tried& c :
+       {Tried{{8, 64, 4, 5}, fp16, 0.2, true, true, "", ""},
+        Tried{{5, 40, 3, 20}, bf16, 0.3, true, false, "ahead=4", "split=2 ahead=4"},
+        Tried{{4, 33, 1, 3}, fp16, 0.1, false, true, "", "split=2"},
+        Tried{{4, 96, 9, 3}, fp16, 0.3, true, true, "register_words=6", "split=4 register_words=6"},
+        Tried{{4, 64, 6, 4}, bf16, 0.2, true, true, "samples=4", "samples=2 lanes=16"},
+        Tried{
             {4, 72, 16, 4}, fp16, 0.3, true, true, "load_bytes=16 register_words=8", "load_bytes=4 buffers=3 split=2"},
-        Trained{{4, 40, 32, 3}, bf16, 0.3, true, true, "buffers=2 load_bytes=4", "buffers=3"}}) {
+        Tried{{4, 40, 32, 3}, bf16, 0.3, true, true, "buffers=2 load_bytes=4", "buffers=3"}}) {
     check_interpreted(c);
   }
 }

@@ -15,7 +15,7 @@
 namespace onchip {
 namespace {
 
-struct Trained {
+struct Tried {
   TrainingSize size;
   Precision precision;
   bool initial, last;
@@ -23,7 +23,7 @@ struct Trained {
   bool aligned = false;
 };
 
-void check_interpreted(const Trained& c) {
+void check_interpreted(const Tried& c) {
   INFO(info(c.size.cell).name << " of input " << c.size.input << " hidden " << c.size.hidden << " batch "
                               << c.size.batch << " steps " << c.size.steps << ", " << info(c.precision).name << ", '"
                               << c.forward << "', '" << c.backward << "'");
@@ -47,67 +47,65 @@ void check_interpreted(const Trained& c) {
 
 TEST_CASE("an interpreted training step of an LSTM has the gradients of the reference", "[fast]") {
   const Precision fp16 = Precision::fp16, bf16 = Precision::bf16;
-  for (const Trained& c :
-       {Trained{{24, 32, 4, 5}, fp16, true, true, "", ""}, Trained{{5, 24, 1, 1}, fp16, false, false, "", ""},
-        Trained{{16, 40, 3, 35}, bf16, true, false, "ahead=4", "split=2 ahead=4"},
-        Trained{{7, 33, 9, 4}, fp16, false, true, "batch_groups=1 shared_tiles=1", "batch_groups=1 split=2"},
-        Trained{{8, 24, 18, 5},
-                fp16,
-                true,
-                true,
-                "batch_groups=1 sub_batches=1 warps=4 loads_in_flight=12",
-                "batch_groups=1 sub_batches=1 warps=2 split=2 loads_in_flight=12"},
-        Trained{{8, 70, 9, 4}, fp16, true, true, "batch_groups=1 units=32", "batch_groups=2 units=32 split=2"},
-        Trained{{8, 17, 10, 20},
-                bf16,
-                true,
-                true,
-                "batch_groups=2 sub_batches=2 ahead=4",
-                "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
-        Trained{{8, 64, 20, 4},
-                fp16,
-                true,
-                true,
-                "batch_groups=1 sub_batches=2 shared_tiles=4 warps=8",
-                "batch_groups=1 sub_batches=2 split=4 shared_tiles=2 warps=8"},
-        Trained{{8, 40, 22, 18},
-                bf16,
-                true,
-                true,
-                "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
-                "batch_groups=1 sub_batches=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
-        Trained{{8, 64, 20, 9},
-                fp16,
-                true,
-                true,
-                "batch_groups=1 sub_batches=4 warps=1 loads_in_flight=4 warp_groups=4",
-                "batch_groups=1 sub_batches=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
+  for (const Tried& c :
+       {Tried{{24, 32, 4, 5}, fp16, true, true, "", ""}, Tried{{5, 24, 1, 1}, fp16, false, false, "", ""},
+        Tried{{16, 40, 3, 35}, bf16, true, false, "ahead=4", "split=2 ahead=4"},
+        Tried{{7, 33, 9, 4}, fp16, false, true, "batch_groups=1 shared_tiles=1", "batch_groups=1 split=2"},
+        Tried{{8, 24, 18, 5},
+              fp16,
+              true,
+              true,
+              "batch_groups=1 sub_batches=1 warps=4 loads_in_flight=12",
+              "batch_groups=1 sub_batches=1 warps=2 split=2 loads_in_flight=12"},
+        Tried{{8, 70, 9, 4}, fp16, true, true, "batch_groups=1 units=32", "batch_groups=2 units=32 split=2"},
+        Tried{{8, 17, 10, 20},
+              bf16,
+              true,
+              true,
+              "batch_groups=2 sub_batches=2 ahead=4",
+              "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
+        Tried{{8, 64, 20, 4},
+              fp16,
+              true,
+              true,
+              "batch_groups=1 sub_batches=2 shared_tiles=4 warps=8",
+              "batch_groups=1 sub_batches=2 split=4 shared_tiles=2 warps=8"},
+        Tried{{8, 40, 22, 18},
+              bf16,
+              true,
+              true,
+              "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+              "batch_groups=1 sub_batches=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"},
+        Tried{{8, 64, 20, 9},
+              fp16,
+              true,
+              true,
+              "batch_groups=1 sub_batches=4 warps=1 loads_in_flight=4 warp_groups=4",
+              "batch_groups=1 sub_batches=4 split=2 shared_tiles=2 warps=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }
 
 TEST_CASE("an interpreted training step of a GRU has the gradients of the reference", "[fast]") {
   const Precision fp16 = Precision::fp16, bf16 = Precision::bf16;
-  for (const Trained& c :
-       {Trained{{24, 32, 4, 5, Cell::gru}, fp16, true, true, "", ""},
-        Trained{{5, 24, 1, 1, Cell::gru}, fp16, false, false, "", ""},
-        Trained{
-            {16, 40, 3, 35, Cell::gru}, bf16, true, false, "ahead=4", "split=2 ahead=4"},  // half a span of each gate
-        Trained{{7, 33, 9, 4, Cell::gru}, fp16, false, true, "batch_groups=1 shared_tiles=1", "batch_groups=1 split=2"},
-        Trained{{8, 17, 10, 20, Cell::gru},
-                bf16,
-                true,
-                true,
-                "batch_groups=2 sub_batches=2 ahead=4",
-                "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
-        Trained{
-            {8, 70, 9, 4, Cell::gru}, fp16, true, true, "batch_groups=1 units=32", "batch_groups=1 units=32 split=2"},
-        Trained{{8, 64, 20, 4, Cell::gru},
-                fp16,
-                true,
-                true,
-                "batch_groups=1 sub_batches=2 shared_tiles=3 warps=8",
-                "batch_groups=1 sub_batches=2 split=4 shared_tiles=2 warps=8"}}) {
+  for (const Tried& c :
+       {Tried{{24, 32, 4, 5, Cell::gru}, fp16, true, true, "", ""},
+        Tried{{5, 24, 1, 1, Cell::gru}, fp16, false, false, "", ""},
+        Tried{{16, 40, 3, 35, Cell::gru}, bf16, true, false, "ahead=4", "split=2 ahead=4"},  // half a span of each gate
+        Tried{{7, 33, 9, 4, Cell::gru}, fp16, false, true, "batch_groups=1 shared_tiles=1", "batch_groups=1 split=2"},
+        Tried{{8, 17, 10, 20, Cell::gru},
+              bf16,
+              true,
+              true,
+              "batch_groups=2 sub_batches=2 ahead=4",
+              "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
+        Tried{{8, 70, 9, 4, Cell::gru}, fp16, true, true, "batch_groups=1 units=32", "batch_groups=1 units=32 split=2"},
+        Tried{{8, 64, 20, 4, Cell::gru},
+              fp16,
+              true,
+              true,
+              "batch_groups=1 sub_batches=2 shared_tiles=3 warps=8",
+              "batch_groups=1 sub_batches=2 split=4 shared_tiles=2 warps=8"}}) {
     check_interpreted(c);
   }
 }
@@ -125,18 +123,18 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
                         .length_bytes = bytes};
   };
   const Precision fp16 = Precision::fp16;
-  for (const Trained& c :
-       {Trained{sized(6, 24, 3, 5, 2, true, 0), fp16, true, true, "", ""},
-        Trained{sized(6, 24, 4, 5, 1, false, 4), fp16, true, true, "", ""},
-        Trained{sized(5, 33, 5, 7, 2, true, 8), Precision::bf16, true, true, "", "split=2"},
-        Trained{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
-        Trained{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "batch_groups=1 sub_batches=2",
-                "batch_groups=1 sub_batches=2 ahead=4"},
-        Trained{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true, "batch_groups=2 sub_batches=2 ahead=4",
-                "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
-        Trained{sized(8, 40, 22, 18, 2, true, 4), Precision::bf16, true, true,
-                "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
-                "batch_groups=1 sub_batches=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"}}) {
+  for (const Tried& c :
+       {Tried{sized(6, 24, 3, 5, 2, true, 0), fp16, true, true, "", ""},
+        Tried{sized(6, 24, 4, 5, 1, false, 4), fp16, true, true, "", ""},
+        Tried{sized(5, 33, 5, 7, 2, true, 8), Precision::bf16, true, true, "", "split=2"},
+        Tried{sized(4, 16, 3, 1, 2, true, 8), fp16, true, false, "", ""},
+        Tried{sized(8, 32, 20, 9, 1, true, 4), fp16, true, true, "batch_groups=1 sub_batches=2",
+              "batch_groups=1 sub_batches=2 ahead=4"},
+        Tried{sized(8, 17, 10, 20, 2, false, 8), fp16, false, true, "batch_groups=2 sub_batches=2 ahead=4",
+              "batch_groups=2 sub_batches=3 warps=1 ahead=4"},
+        Tried{sized(8, 40, 22, 18, 2, true, 4), Precision::bf16, true, true,
+              "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+              "batch_groups=1 sub_batches=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2"}}) {
     check_interpreted(c);
   }
 }

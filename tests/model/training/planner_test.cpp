@@ -393,7 +393,7 @@ TEST_CASE("the largest training fits and the next does not, in hidden units, bat
 }
 
 TEST_CASE("what does not fit is told with the least of each chip number that makes it fit", "[fast]") {
-  const TrainingQuestion asked = question(Cell::lstm, 4096, 16);
+  const TrainingQuestion asked = question(Cell::lstm, 2560, 16);
   const TrainingFit fit = fit_training(asked);
   CHECK_FALSE(fit.answer.fits());
   CHECK(fit.answer.planned.why().find("there are 132") != std::string::npos);
