@@ -8,6 +8,7 @@ include(CMakePackageConfigHelpers)
 set(libraries ${CMAKE_INSTALL_LIBDIR}/onchip)
 file(RELATIVE_PATH from_program /${CMAKE_INSTALL_BINDIR} /${libraries})
 set_target_properties(onchip PROPERTIES INSTALL_RPATH "$ORIGIN/${from_program}")
+set_target_properties(onchip_c PROPERTIES INSTALL_RPATH "$ORIGIN/onchip")
 set_target_properties(onchip onchip_c PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)  # where NVRTC is
 install(FILES $<TARGET_FILE:muparser::muparser> DESTINATION ${libraries}
         RENAME $<TARGET_SONAME_FILE_NAME:muparser::muparser>)

@@ -12,6 +12,7 @@
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/timing.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
 #include "model/workload/files/weights_file.hpp"
@@ -37,7 +38,7 @@ struct Layer {
   SparseMatrix recurrent;  // W_hh, [4 * hidden, hidden]
   std::vector<float> input_bias, recurrent_bias;
   std::vector<float> dense_input;  // W_ih, zeros included
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const RecurrenceProgram> program;
 };
 
 std::vector<Layer> read_layers(const std::string& file) {
@@ -69,7 +70,8 @@ std::vector<Layer> read_layers(const std::string& file) {
 }
 
 // Plans and compiles; says whether the layer fits. Null if it does not.
-std::shared_ptr<const Program> plan(const Chip& chip, const Layer& layer, int batch, const std::string& architecture) {
+std::shared_ptr<const RecurrenceProgram> plan(const Chip& chip, const Layer& layer, int batch,
+                                              const std::string& architecture) {
   Recurrent network;
   network.cell = Cell::lstm;
   network.precision = kPrecision;
@@ -83,8 +85,8 @@ std::shared_ptr<const Program> plan(const Chip& chip, const Layer& layer, int ba
     return nullptr;
   }
   std::cout << "  predicted: " << planned.prediction.step_us << " us per step\n";
-  return std::make_shared<const Program>(make_program(make_layout(network, planned.plan, layer.recurrent),
-                                                      {layer.input_bias, layer.recurrent_bias}, architecture));
+  return std::make_shared<const RecurrenceProgram>(make_program(
+      make_layout(network, planned.plan, layer.recurrent), {layer.input_bias, layer.recurrent_bias}, architecture));
 }
 
 bool has_device() {
@@ -193,13 +195,21 @@ double run(const std::vector<Layer>& layers, int batch, int steps) {
   enqueue(device_input.data(), steps, false);
   ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph));
   ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
-  const std::vector<double> ms =
-      time_ms(stream, 2, 20, [&](cudaStream_t on) { ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, on)); });
+  EventTimer timer;
+  Way way{.name = "graph", .sample = [&] {
+            return std::vector{1e3 * timer.milliseconds_of(stream.get(), [&] {
+              ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, stream.get()));
+            })};
+          }};
+  time_ways({&way, 1}, {});
+  if (!way.ran()) {
+    throw CudaError(way.failure);
+  }
   for (const DeviceLayer& layer : on_device) {
     layer.recurrence.check_status(stream.get());
   }
   const double error = relative_error(expected, from_elements(on_device.back().output.download(), kPrecision));
-  const double us = 1e3 * summarize(ms).median;
+  const double us = way.time.median;
   std::cout << steps << " steps: " << us << " us, " << us / steps << " us per step; relative error " << error << '\n';
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);

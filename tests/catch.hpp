@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catch2 2.13 and 3 under one name. Keep to what both have: TEST_CASE, SECTION, GENERATE, CAPTURE, REQUIRE_THAT with
-// Catch::Matchers::WithinRel and WithinAbs. No Approx: in version 2 Catch::Approx is the matcher for vectors.
+// Catch2 2.13 (Debian 12) and 3 (Ubuntu 24.04) under one name: Approx, and Catch::Matchers::Contains of a string, are
+// what they are in version 2.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+
+#include <string>
+
+using Catch::Approx;
+namespace Catch::Matchers {
+// Version 3 has templates of this name, for ranges.
+inline auto Contains(const char* part) {
+  return ContainsSubstring(part);
+}
+inline auto Contains(std::string part) {
+  return ContainsSubstring(part);
+}
+}  // namespace Catch::Matchers
 #else
 #include <catch2/catch.hpp>
 #endif

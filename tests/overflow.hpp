@@ -2,7 +2,7 @@
 // Plans with overflow, as a planner makes them, but with as much of a row beyond the registers as a test asks for.
 #pragma once
 
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "model/workload/row_profile.hpp"
 
 #include <cmath>

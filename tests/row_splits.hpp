@@ -2,7 +2,7 @@
 // Makes plans whose long rows are split. A case is anything with a matrix, a sparse plan and its geometry().
 #pragma once
 
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 
 #include <algorithm>
 #include <cmath>

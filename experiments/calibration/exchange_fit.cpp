@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/calibration/exchange_fit.hpp"
 
-#include "experiments/command/table.hpp"
 #include "model/base/parallel.hpp"
+#include "model/base/table.hpp"
 #include "sim/exchange/exchange_bench.hpp"
 
 #include <Eigen/Dense>

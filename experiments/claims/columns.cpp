@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/columns.hpp"
 
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 
 namespace onchip {
 

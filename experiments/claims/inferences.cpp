@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/inferences.hpp"
 
-#include "experiments/feed_forward/asked.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <span>
 #include <utility>
+#include <variant>
 
 namespace onchip {
 namespace {
@@ -39,9 +40,9 @@ Activity activity_of_first(const std::string& text, const FeedForward& network) 
 
 }  // namespace
 
-double claimed_ms(const Chip& chip, const std::string& text, const Way& way) {
+double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& way) {
   const FeedForward& network = networks.of(text, [&] { return read_network(text); });
-  const StagedPlan plan = parse_staged_plan(way.plan);
+  const StagedPlan plan = std::get<StagedPlan>(parse_feed_forward_plan(way.plan));
   const Activity activity = activity_of_first(text, network);
   const std::vector<StagedCounts>& of_plan =
       counts.of({text, way.plan}, [&] { return sampled_counts(network, std::span(&plan, 1)).front(); });

@@ -10,7 +10,7 @@
 namespace onchip {
 
 // ms of an inference, or of one of its terms, on this chip unless the way has its own; NaN where the plan does not fit.
-double claimed_ms(const Chip& chip, const std::string& network, const Way& way);
+double claimed_ms(const Chip& chip, const std::string& network, const RecipeWay& way);
 
 // Weights times images, in 10^12, as the challenge counts.
 double tera_edges(const std::string& network);

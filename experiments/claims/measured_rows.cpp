@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/measured_rows.hpp"
 
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
@@ -90,7 +90,7 @@ bool has_fixed_fields(const Plan& plan, const Constraints& constraints) {
       plan);
 }
 
-bool is_way(const MeasuredRow& row, const Way& way) {
+bool is_way(const MeasuredRow& row, const RecipeWay& way) {
   return way.is_library
              ? row.is_library
              : (!way.constraints.family || family_name(row.plan) == *way.constraints.family) &&
@@ -124,7 +124,7 @@ std::filesystem::path data_folder() {
   return shipped_folder("data", "ONCHIP_DATA", ONCHIP_DATA_DIR).path;
 }
 
-const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurrent& network, const Way& way) {
+const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurrent& network, const RecipeWay& way) {
   const MeasuredRow* found = nullptr;
   for (const bool whatever_density : {false, true}) {
     for (const MeasuredRow& row : rows) {

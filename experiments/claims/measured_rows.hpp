@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/claims/recipe.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 
 #include <filesystem>
 #include <map>
@@ -41,6 +41,6 @@ std::filesystem::path data_folder();  // $ONCHIP_DATA, or experiments/data
 
 // The fastest row that computes the network in this way, or, of a capacity, the largest one; null if there is none. Of
 // a dense library, if there is none of the network's density, that of another.
-const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurrent& network, const Way& way);
+const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurrent& network, const RecipeWay& way);
 
 }  // namespace onchip

@@ -8,7 +8,8 @@
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/feed_forward_plan.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 
 namespace onchip {
 namespace {
@@ -139,14 +141,24 @@ bool read_constraint(Constraints& constraints, std::string_view key, const toml:
   return true;
 }
 
-Way read_way(const RecipeReader& reader, std::string_view name, const toml::node& node) {
-  Way way;
+std::string staged_plan(std::string_view text) {
+  const FeedForwardPlan plan = parse_feed_forward_plan(text);
+  const auto* staged = std::get_if<StagedPlan>(&plan);
+  if (staged == nullptr) {
+    throw InputError("plan: found '" + std::string(family_name(plan)) + "': expected staged");
+  }
+  check(*staged);
+  return to_string(plan);
+}
+
+RecipeWay read_way(const RecipeReader& reader, std::string_view name, const toml::node& node) {
+  RecipeWay way;
   way.name = name;
   constexpr std::array<std::string_view, 2> kAsked{"step", "capacity"};
   reader.read_table(node,
                     {{"ask", [&](const toml::node& n) { way.is_capacity = word_of<int>(n, kAsked) == 1; }},
                      {"density", [&](const toml::node& n) { way.density = number_of(n); }},
-                     {"plan", [&](const toml::node& n) { way.plan = text(parse_staged_plan(text_of(n))); }},
+                     {"plan", [&](const toml::node& n) { way.plan = staged_plan(text_of(n)); }},
                      {"chip", [&](const toml::node& n) { way.chip = text_of(n); }},
                      {"term", [&](const toml::node& n) { way.term = text_of(n); }},
                      {"gpus", [&](const toml::node& n) { way.gpus = std::max(1, whole_of(n)); }},
@@ -268,12 +280,13 @@ Recipe read_recipe(const std::filesystem::path& file) {
             "a value needs networks ([[network]]), ways ([way.NAME]) and who is tested");
     for (const ClaimedNetwork& network : recipe.networks) {
       const bool is_feed_forward = !network.feed_forward.empty();
-      require(std::ranges::all_of(recipe.ways, [&](const Way& way) { return way.plan.empty() != is_feed_forward; }),
-              "feed-forward networks need ways with a staged plan, others have none");
+      require(
+          std::ranges::all_of(recipe.ways, [&](const RecipeWay& way) { return way.plan.empty() != is_feed_forward; }),
+          "feed-forward networks need ways with a staged plan, others have none");
       require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
               "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
     }
-    const auto columns = std::ranges::count_if(recipe.ways, [](const Way& way) { return !way.column.empty(); });
+    const auto columns = std::ranges::count_if(recipe.ways, [](const RecipeWay& way) { return !way.column.empty(); });
     require(columns == 0 || (columns == std::ssize(recipe.ways) && recipe.rows.size() == 1 &&
                              recipe.tested == std::vector{Engine::measured}),
             "a claim about training has a column for each way, one file of rows, and is decided by what was measured");

@@ -43,7 +43,7 @@ struct ClaimedNetwork : Recurrent {
 };
 
 // A way to compute a network, whose value is its step time in us; of a feed-forward network the ms of an inference.
-struct Way {
+struct RecipeWay {
   std::string name;
   bool is_library = false;        // the fastest of the libraries
   bool is_capacity = false;       // instead of a time the largest hidden size that fits
@@ -77,7 +77,7 @@ struct Recipe {
   std::vector<std::string> rows;  // files of measured rows, below experiments/data
   std::vector<Engine> tested;     // whose values decide
   std::vector<ClaimedNetwork> networks;
-  std::vector<Way> ways;
+  std::vector<RecipeWay> ways;
 
   Verdict expected = Verdict::replicated;
   std::string cause;                // why it differs, or cannot be tested

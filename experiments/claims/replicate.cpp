@@ -3,10 +3,10 @@
 
 #include "experiments/claims/columns.hpp"
 #include "experiments/claims/inferences.hpp"
-#include "experiments/explore/expression.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/expression.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -31,12 +31,12 @@ bool has_columns(const Recipe& recipe) {
 
 // What the recipe computes for each network, from the values of its ways.
 std::vector<double> evaluate(const Recipe& recipe,
-                             const std::function<double(const ClaimedNetwork&, const Way&)>& value_of) {
+                             const std::function<double(const ClaimedNetwork&, const RecipeWay&)>& value_of) {
   std::map<std::string, double, std::less<>> values;
   if (is_feed_forward(recipe)) {
     values["tera_edges"] = kNoValue;
   }
-  for (const Way& way : recipe.ways) {
+  for (const RecipeWay& way : recipe.ways) {
     values[way.name] = kNoValue;
   }
   Expression expression(recipe.file.string() + ": value", recipe.value, [&](std::string_view name) -> Number_of {
@@ -47,18 +47,18 @@ std::vector<double> evaluate(const Recipe& recipe,
   });
   std::vector<double> results;
   for (const ClaimedNetwork& network : recipe.networks) {
-    for (const Way& way : recipe.ways) {
+    for (const RecipeWay& way : recipe.ways) {
       values[way.name] = value_of(network, way);
     }
     if (!network.feed_forward.empty()) {
       values["tera_edges"] = tera_edges(network.feed_forward);
     }
-    results.push_back(expression(Answered{.network = &network}));
+    results.push_back(expression(Answered{.of = SweptStep{.network = &network}}));
   }
   return results;
 }
 
-double model_value(const Chip& chip, Recurrent network, const Way& way, const Constraints& constraints) {
+double model_value(const Chip& chip, Recurrent network, const RecipeWay& way, const Constraints& constraints) {
   network.density = way.density.value_or(network.density);
   if (way.is_capacity) {
     const Capacity capacity = find_capacity(chip, network, kGranule, constraints);
@@ -141,7 +141,7 @@ struct Sources {
   std::string chip;  // that was measured
   std::vector<const std::vector<MeasuredRow>*> rows;
 
-  const MeasuredRow* find(const Recurrent& network, const Way& way) const {
+  const MeasuredRow* find(const Recurrent& network, const RecipeWay& way) const {
     for (const auto* of : rows) {
       if (const MeasuredRow* row = find_row(*of, network, way)) {
         return row;
@@ -196,14 +196,15 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
   };
   if (has_columns(recipe)) {
     const std::filesystem::path file = data_folder() / recipe.rows.front();
-    fill(Engine::measured, chip_of(sources.chip).name,
-         [&](const ClaimedNetwork& network, const Way& way) { return measured_column(file, network, way.column); });
+    fill(Engine::measured, chip_of(sources.chip).name, [&](const ClaimedNetwork& network, const RecipeWay& way) {
+      return measured_column(file, network, way.column);
+    });
     replication.rows = static_cast<int>(recipe.networks.size());
     return verdict_of(std::move(replication));
   }
   if (!recipe.chip.empty()) {
     const Chip chip = chip_of(recipe.chip);
-    fill(Engine::there, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
+    fill(Engine::there, chip.name, [&](const ClaimedNetwork& network, const RecipeWay& way) {
       return network.feed_forward.empty() ? model_value(chip, network, way, way.there)
                                           : claimed_ms(chip, network.feed_forward, way);
     });
@@ -212,14 +213,14 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     return verdict_of(std::move(replication));
   }
   const Chip chip = chip_of(sources.chip.empty() ? "h200" : sources.chip);
-  fill(Engine::here, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
+  fill(Engine::here, chip.name, [&](const ClaimedNetwork& network, const RecipeWay& way) {
     const MeasuredRow* row = way.is_library || way.is_capacity ? nullptr : sources.find(network, way);
     return row != nullptr ? predict(chip, network, row->plan).step_us
                           : model_value(chip, network, way, way.constraints);
   });
   std::vector<const MeasuredRow*> used;
   if (!sources.rows.empty()) {
-    fill(Engine::measured, chip.name, [&](const ClaimedNetwork& network, const Way& way) {
+    fill(Engine::measured, chip.name, [&](const ClaimedNetwork& network, const RecipeWay& way) {
       const MeasuredRow* row = sources.find(network, way);
       if (row == nullptr) {
         return kNoValue;
@@ -263,7 +264,7 @@ std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& 
   for (const Recipe& recipe : recipes) {
     const Sources of = sources(recipe, measured, {});
     for (const Recurrent& network : recipe.networks) {
-      for (const Way& way : recipe.ways) {
+      for (const RecipeWay& way : recipe.ways) {
         if (const MeasuredRow* row = of.find(network, way); row != nullptr && known.insert(row).second) {
           rows.push_back(*row);
         }
@@ -278,7 +279,8 @@ std::vector<TermEffect> find_term_effects(std::span<const Recipe> all, MeasuredR
   constexpr std::array kFactors{0.8, 1.2};
   std::vector<Recipe> recipes;  // what fits does not depend on cost terms, nor do staged plans
   std::ranges::copy_if(all, std::back_inserter(recipes), [](const Recipe& recipe) {
-    return !std::ranges::all_of(recipe.ways, &Way::is_capacity) && !is_feed_forward(recipe) && !has_columns(recipe);
+    return !std::ranges::all_of(recipe.ways, &RecipeWay::is_capacity) && !is_feed_forward(recipe) &&
+           !has_columns(recipe);
   });
   const std::vector<Replication> base = replicate(recipes, measured);
   std::vector<std::vector<Replication>> changed(kCostTerms.size() * kFactors.size());

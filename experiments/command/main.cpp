@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `onchip` command. Exit status: 0 done, 1 the answer is no, 2 wrong usage or bad input.
 #include "experiments/command/completion.hpp"
+#include "experiments/command/ranks.hpp"
 #include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/validation/ranks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +66,11 @@ int run(std::vector<std::string> arguments) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
+#if defined(__GLIBC__)
+  // Layers of large networks are made and dropped by the thousand; what one had, the next takes, without new pages.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
   try {
     const int status = run({arguments + std::min(1, argument_count), arguments + argument_count});
     if (!std::cout.flush()) {

@@ -25,7 +25,7 @@ namespace po = boost::program_options;
 auto text(const char* name) {
   return text_option(name);
 }
-auto text(const char* name, const char* by_default) {
+auto text(const char* name, const std::string& by_default) {
   return text(name)->default_value(by_default);
 }
 auto texts(const char* name) {
@@ -206,9 +206,9 @@ OptionGroup network_options() {
   group.add_options()
       ("cell", text("CELL", "relu"), "Set the cell: relu, tanh, lstm or gru.")
       ("hidden", text("N"), "Set the number of hidden units.")
-      ("batch", text("N", "4"), "Set the number of sequences computed together; on the chip at most 64.")
-      ("steps", text("N", "256"), "Set the number of time steps.")
-      ("density", text("D", "0.3"), "Set the share of non-zero weights: 0.3 or 30%.")
+      ("batch", text("N", std::to_string(kUsualNetwork.batch)), "Set the number of sequences computed together; on the chip at most 64.")
+      ("steps", text("N", std::to_string(kUsualNetwork.steps)), "Set the number of time steps.")
+      ("density", text("D", format_number(kUsualNetwork.density)), "Set the share of non-zero weights: 0.3 or 30%.")
       ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")
       ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most "
                                         "two in every four columns (2:4).")

@@ -5,7 +5,7 @@
 
 #include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/measurement/configuration.hpp"
+#include "model/answer/answer.hpp"
 #include "model/answer/whole_network.hpp"
 #include "model/chip/chip.hpp"
 #include "sim/simulate.hpp"

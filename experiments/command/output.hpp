@@ -3,8 +3,8 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
-#include "experiments/command/table.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/table.hpp"
 
 #include <filesystem>
 #include <fstream>

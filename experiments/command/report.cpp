@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/report.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/units.hpp"
 #include "model/plan/plan_text.hpp"

@@ -2,8 +2,8 @@
 // A planned network as text and as rows of CSV, shared by the verbs that predict; model/answer/json.hpp has its JSON.
 #pragma once
 
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/output.hpp"
-#include "experiments/measurement/configuration.hpp"
 #include "model/answer/json.hpp"
 
 #include <string>

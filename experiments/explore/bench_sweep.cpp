@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of sweeps per second and core, writing included, along each kind of axis.
-#include "experiments/explore/row.hpp"
-#include "experiments/validation/clocks.hpp"
+#include "model/base/clocks.hpp"
+#include "model/explore/row.hpp"
 
 #include <cstdio>
 #include <filesystem>

@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/explore/result_reader.hpp"
 
-#include "experiments/command/table.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/base/units.hpp"
+#include "model/base/table.hpp"
+#include "model/explore/front_of_rows.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <limits>
+#include <optional>
 
 namespace onchip {
-namespace {
-
-std::string cell_text(const Json& value) {
-  return value.is_null()      ? ""
-         : value.is_string()  ? value.get<std::string>()
-         : value.is_boolean() ? value.get<bool>() ? "1" : "0"
-                              : value.dump();
-}
-
-}  // namespace
 
 ResultReader::ResultReader(const std::filesystem::path& file)
     : name_(file.string()), is_json_(file.extension() == ".jsonl") {
@@ -54,19 +43,6 @@ ResultReader::ResultReader(const std::filesystem::path& file)
 
 ResultReader::~ResultReader() {
   ::close(descriptor_);
-}
-
-bool ResultReader::has(std::string_view column) const {
-  return std::ranges::find(columns_, column) != columns_.end();
-}
-
-std::size_t ResultReader::index(std::string_view column) const {
-  const auto found = std::ranges::find(columns_, column);
-  if (found == columns_.end()) {
-    const std::vector<std::string_view> names(columns_.begin(), columns_.end());
-    throw InputError(name_ + ": no column " + in_quotes(column) + did_you_mean(column, names));
-  }
-  return static_cast<std::size_t>(found - columns_.begin());
 }
 
 void ResultReader::fail(const std::string& message) const {
@@ -156,18 +132,11 @@ std::size_t ResultReader::cell_end(std::size_t begin) const {
 
 void ResultReader::numbers(std::span<const std::size_t> columns, std::span<double> values) {
   const auto read = [&](std::string_view cell, std::size_t column) {
-    if (cell.empty()) {
-      return std::numeric_limits<double>::quiet_NaN();
-    }
-    if (cell == "true" || cell == "false") {
-      return cell == "true" ? 1.0 : 0.0;
-    }
-    double value = 0;
-    const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (problem != std::errc{} || end != cell.data() + cell.size()) {
+    const std::optional<double> number = cell_number(cell);
+    if (!number) {
       fail("column '" + columns_[column] + "': found " + in_quotes(cell) + ": expected a number");
     }
-    return value;
+    return *number;
   };
   if (is_json_) {
     const std::vector<std::string> all = cells();

@@ -22,9 +22,6 @@ class ResultReader {
   ResultReader& operator=(const ResultReader&) = delete;
 
   const std::vector<std::string>& columns() const { return columns_; }
-  // Throws InputError with the nearest name.
-  std::size_t index(std::string_view column) const;
-  bool has(std::string_view column) const;
 
   bool next();                                      // to the next row; false at the end
   std::uint64_t offset() const { return offset_; }  // where it begins

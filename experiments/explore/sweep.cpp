@@ -2,11 +2,11 @@
 #include "experiments/explore/sweep.hpp"
 
 #include "experiments/command/progress.hpp"
-#include "experiments/explore/front.hpp"
 #include "experiments/explore/result_file.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/rows.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -116,46 +116,7 @@ double sampled_rate(RowComputer& computer, std::uint64_t rows) {
   return sampled > 0 ? static_cast<double>(sampled) / std::max(1e-9, now - begin) : 1 / (now - start);
 }
 
-// ---- the work -------------------------------------------------------------------------------------------------------
-
-// A stretch of rows that one thread computes.
-struct Part {
-  RowComputer computer;
-  std::uint64_t begin = 0, end = 0;
-  std::string text = {};
-  std::vector<std::pair<std::uint64_t, Point>> points = {};
-
-  // Until it is asked to stop.
-  void compute(bool keeps_front, bool may_stop) {
-    text.clear();
-    points.clear();
-    Front front(computer.objectives().size());
-    for (std::uint64_t i = begin; i < end; ++i) {
-      if (may_stop && is_stopped.load(std::memory_order_relaxed)) {
-        end = i;
-        break;
-      }
-      if (!computer.compute(i)) {
-        continue;
-      }
-      if (!keeps_front) {
-        computer.append_to(text);
-        continue;
-      }
-      const auto& objectives = computer.objectives();
-      if (std::ranges::all_of(objectives, [](double value) { return std::isfinite(value); })) {
-        Point point{};
-        std::ranges::copy(objectives, point.begin());
-        front.add(point, i);
-      }
-    }
-    for (const auto& [point, rows] : front.points()) {
-      for (const std::uint64_t row : rows) {
-        points.emplace_back(row, point);
-      }
-    }
-  }
-};
+// ---- what is written ------------------------------------------------------------------------------------------------
 
 Json points_json(const std::vector<std::pair<std::uint64_t, Point>>& points, std::size_t objectives) {
   Json json = Json::array();
@@ -180,13 +141,7 @@ void add_points(Front& front, const Json& points) {
 }
 
 Json state_json(const Front& front, std::uint64_t next, std::size_t objectives) {
-  std::vector<std::pair<std::uint64_t, Point>> points;
-  for (const auto& [point, rows] : front.points()) {
-    for (const std::uint64_t row : rows) {
-      points.emplace_back(row, point);
-    }
-  }
-  return {{"next", next}, {"front", points_json(points, objectives)}};
+  return {{"next", next}, {"front", points_json(front.all(), objectives)}};
 }
 
 Json manifest_of(const SweepSpec& spec, std::uint64_t rows, const SweepOptions& options) {
@@ -207,190 +162,233 @@ void write_stdout(std::string_view text) {
   }
 }
 
-}  // namespace
+// ---- the work -------------------------------------------------------------------------------------------------------
 
-bool sweep(const SweepSpec& spec, const SweepOptions& options, const Ranks& ranks) {
-  const bool keeps_front = !spec.keep_front.empty(), is_first = ranks.rank() == 0;
-  const std::uint64_t rows = spec.size();
-  const auto parts_here = static_cast<std::size_t>(options.threads == 1 ? 1 : 4 * options.threads);
-  const std::uint64_t parts_of_all = parts_here * static_cast<std::uint64_t>(ranks.count());
-  std::vector<std::unique_ptr<Part>> parts;
-  std::optional<ResultFile> file;
-  double rate = 1 / kRoundSeconds;  // rows a second and thread
+class Sweep {
+ public:
+  Sweep(const SweepSpec& spec, const SweepOptions& options, const Ranks& ranks)
+      : spec_(spec),
+        options_(options),
+        ranks_(ranks),
+        stretches_here_(static_cast<std::size_t>(options.threads == 1 ? 1 : 4 * options.threads)),
+        stretches_of_all_(stretches_here_ * static_cast<std::uint64_t>(ranks.count())),
+        front_(spec.keep_front.size()) {}
+
+  bool run() {
+    if (!prepare()) {
+      return true;
+    }
+    resume();
+    if (is_first_ && next_ < rows_) {
+      announce();
+    }
+    const Interrupts interrupts;
+    begin_ = checkpointed_ = seconds();
+    first_ = next_;
+    while (const std::uint64_t of_stretch = next_round()) {
+      const double round_begin = seconds();
+      const std::optional<std::string> mine = compute(of_stretch);
+      if (!mine) {
+        return true;
+      }
+      const std::vector<std::string> of_all = ranks_.gather(*mine);
+      if (is_first_) {
+        take(of_all, of_stretch);
+        show(round_begin);
+      }
+    }
+    progress_.clear();
+    if (problem_) {
+      std::rethrow_exception(problem_);
+    }
+    return !is_first_ || (file_ && file_->is_done()) || finish();
+  }
+
+ private:
   // What is wrong with the spec is found before anything is written.
-  const auto is_ready = ranks.together([&] {
-    for (std::size_t i = 0; i < parts_here; ++i) {
-      parts.push_back(std::unique_ptr<Part>(new Part{{spec, options.format, options.engine}}));
-    }
-    if (is_first && options.estimates) {
-      rate = sampled_rate(parts[0]->computer, rows);
-    }
-    if (is_first && !options.output.empty()) {
-      file.emplace(options.output, manifest_of(spec, rows, options), parts[0]->computer.header());
-    }
-    return true;
-  });
-  if (!is_ready) {
-    return true;
+  bool prepare() {
+    const auto is_ready = ranks_.together([&] {
+      for (std::size_t i = 0; i < stretches_here_; ++i) {
+        stretches_.push_back(std::make_unique<Stretch>(spec_, options_.format, options_.engine));
+      }
+      if (is_first_ && options_.estimates) {
+        rate_ = sampled_rate(stretches_[0]->computer, rows_);
+      }
+      if (is_first_ && !options_.output.empty()) {
+        file_.emplace(options_.output, manifest_of(spec_, rows_, options_), stretches_[0]->computer.header());
+      }
+      return true;
+    });
+    return is_ready.has_value();
   }
-  Front front(spec.keep_front.size());
-  std::uint64_t next = 0;
-  if (file && file->is_done()) {
-    std::cerr << "onchip: " << options.output.string() << " is there with all its rows\n";
-    next = rows;
-  } else if (file && !keeps_front) {
-    next = file->next_row();
-  } else if (file && !file->state().is_null()) {
-    next = file->state().at("next").get<std::uint64_t>();
-    add_points(front, file->state().at("front"));
-  } else if (is_first && !file) {
-    write_stdout(parts[0]->computer.header());
-  }
-  const double workers = options.threads * ranks.count();
-  if (is_first && next < rows) {
-    std::cerr << "onchip: " << count(rows) << " rows";
-    if (next > 0) {
-      std::cerr << ", on from row " << count(next);
+
+  void resume() {
+    if (file_ && file_->is_done()) {
+      std::cerr << "onchip: " << options_.output.string() << " is there with all its rows\n";
+      next_ = rows_;
+    } else if (file_ && !keeps_front_) {
+      next_ = file_->next_row();
+    } else if (file_ && !file_->state().is_null()) {
+      next_ = file_->state().at("next").get<std::uint64_t>();
+      add_points(front_, file_->state().at("front"));
+    } else if (is_first_ && !file_) {
+      write_stdout(stretches_[0]->computer.header());
     }
-    if (options.estimates) {
-      std::cerr << ", about " << duration(static_cast<double>(rows - next) / (rate * workers)) << " with "
-                << options.threads * ranks.count() << (workers == 1 ? " thread" : " threads");
+  }
+
+  void announce() const {
+    std::cerr << "onchip: " << count(rows_) << " rows";
+    if (next_ > 0) {
+      std::cerr << ", on from row " << count(next_);
+    }
+    if (options_.estimates) {
+      std::cerr << ", about " << duration(static_cast<double>(rows_ - next_) / (rate_ * workers_)) << " with "
+                << options_.threads * ranks_.count() << (workers_ == 1 ? " thread" : " threads");
     }
     std::cerr << std::endl;
   }
 
-  const Interrupts interrupts;
-  Progress progress;
-  std::exception_ptr problem;
-  const double begin = seconds();
-  const std::uint64_t first = next;
-  double checkpointed = begin;
-  for (;;) {
-    // The first process says how many rows each part has: 0 is the end.
-    std::uint64_t of_part = 0;
-    if (is_first && next < rows && !is_stopped && !problem) {
-      const double wanted = rate * kRoundSeconds * options.threads / static_cast<double>(parts_here);
-      of_part = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(wanted), 1,
-                                          std::max<std::uint64_t>(1, kMostAtOnce / parts_of_all));
+  // The first process says how many rows each stretch has: 0 is the end.
+  std::uint64_t next_round() {
+    std::uint64_t of_stretch = 0;
+    if (is_first_ && next_ < rows_ && !is_stopped && !problem_) {
+      const double wanted = rate_ * kRoundSeconds * options_.threads / static_cast<double>(stretches_here_);
+      of_stretch = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(wanted), 1,
+                                             std::max<std::uint64_t>(1, kMostAtOnce / stretches_of_all_));
     }
-    of_part = ranks.of_first(of_part);
-    next = ranks.of_first(next);
-    if (of_part == 0) {
-      break;
-    }
-    const double round_begin = seconds();
-    const auto mine = [&]() -> std::optional<std::string> {
-      try {
-        return ranks.together([&] {
-          const std::uint64_t before = static_cast<std::uint64_t>(ranks.rank()) * parts_here;
-          parallel_for(static_cast<int>(parts_here), options.threads, [&](int i) {
-            Part& part = *parts[static_cast<std::size_t>(i)];
-            part.begin = std::min(rows, next + (before + static_cast<std::uint64_t>(i)) * of_part);
-            part.end = std::min(rows, part.begin + of_part);
-            part.compute(keeps_front, is_first);
-          });
-          // As far as nothing is missing.
-          std::string text;
-          Json points = Json::array();
-          for (const auto& part : parts) {
-            if (keeps_front) {
-              for (Json& point : points_json(part->points, spec.keep_front.size())) {
-                points.push_back(std::move(point));
-              }
-            } else {
-              text += part->text;
-            }
-            if (part->end < std::min(rows, part->begin + of_part)) {
-              break;
-            }
-          }
-          return keeps_front ? points.dump() : text;
+    of_stretch = ranks_.of_first(of_stretch);
+    next_ = ranks_.of_first(next_);
+    return of_stretch;
+  }
+
+  std::uint64_t end_of(const Stretch& stretch, std::uint64_t of_stretch) const {
+    return std::min(rows_, stretch.begin + of_stretch);
+  }
+
+  // The stretches of this process, as text; nothing where another process has failed.
+  std::optional<std::string> compute(std::uint64_t of_stretch) {
+    try {
+      return ranks_.together([&] {
+        const std::uint64_t before = static_cast<std::uint64_t>(ranks_.rank()) * stretches_here_;
+        parallel_for(static_cast<int>(stretches_here_), options_.threads, [&](int i) {
+          Stretch& stretch = *stretches_[static_cast<std::size_t>(i)];
+          stretch.begin = std::min(rows_, next_ + (before + static_cast<std::uint64_t>(i)) * of_stretch);
+          stretch.end = end_of(stretch, of_stretch);
+          stretch.compute(is_first_ ? &is_stopped : nullptr);
         });
-      } catch (const InputError&) {  // an expression that divides by zero leaves nothing behind
-        if (file) {
-          file->undo();
+        // As far as nothing is missing.
+        std::string text;
+        Json points = Json::array();
+        for (const auto& stretch : stretches_) {
+          text += stretch->text;
+          for (Json& point : points_json(stretch->points, spec_.keep_front.size())) {
+            points.push_back(std::move(point));
+          }
+          if (stretch->end < end_of(*stretch, of_stretch)) {
+            break;
+          }
         }
-        throw;
+        return keeps_front_ ? points.dump() : text;
+      });
+    } catch (const InputError&) {  // an expression that divides by zero leaves nothing behind
+      if (file_) {
+        file_->undo();
       }
-    }();
-    if (!mine) {
-      return true;
+      throw;
     }
-    const std::vector<std::string> of_all = ranks.gather(*mine);
-    if (!is_first) {
-      continue;
-    }
+  }
+
+  // What all processes have computed.
+  void take(const std::vector<std::string>& of_all, std::uint64_t of_stretch) {
     const auto stopped = std::ranges::find_if(
-        parts, [&](const auto& part) { return part->end < std::min(rows, part->begin + of_part); });
-    const bool is_whole = stopped == parts.end();
-    const std::uint64_t done = is_whole ? std::min(rows, next + of_part * parts_of_all) : (*stopped)->end;
+        stretches_, [&](const auto& stretch) { return stretch->end < end_of(*stretch, of_stretch); });
+    const bool is_whole = stopped == stretches_.end();
+    done_ = is_whole ? std::min(rows_, next_ + of_stretch * stretches_of_all_) : (*stopped)->end;
     try {
       for (std::size_t rank = 0; rank < (is_whole ? of_all.size() : 1); ++rank) {
-        if (keeps_front) {
-          add_points(front, Json::parse(of_all[rank]));
-        } else if (file) {
-          file->append(of_all[rank]);
+        if (keeps_front_) {
+          add_points(front_, Json::parse(of_all[rank]));
         } else {
-          write_stdout(of_all[rank]);
+          write(of_all[rank]);
         }
       }
       constexpr double kCheckpointSeconds = 5;
-      if (keeps_front && file && (!is_whole || seconds() - checkpointed > kCheckpointSeconds)) {
-        file->checkpoint(state_json(front, done, spec.keep_front.size()));
-        checkpointed = seconds();
+      if (keeps_front_ && file_ && (!is_whole || seconds() - checkpointed_ > kCheckpointSeconds)) {
+        checkpoint(done_);
+        checkpointed_ = seconds();
       }
     } catch (const InputError&) {
-      problem = std::current_exception();
+      problem_ = std::current_exception();
     }
+  }
+
+  void show(double round_begin) {
     const double now = seconds();
-    rate = static_cast<double>(done - next) / std::max(1e-6, now - round_begin) / workers;
-    next = done;
-    const double mean = static_cast<double>(next - first) / std::max(1e-6, now - begin);
-    progress.show(count(next) + " of " + count(rows) + " rows, " + count(static_cast<std::uint64_t>(mean)) +
-                  " a second, " + duration(static_cast<double>(rows - next) / std::max(1e-6, mean)) + " left");
+    rate_ = static_cast<double>(done_ - next_) / std::max(1e-6, now - round_begin) / workers_;
+    next_ = done_;
+    const double mean = static_cast<double>(next_ - first_) / std::max(1e-6, now - begin_);
+    progress_.show(count(next_) + " of " + count(rows_) + " rows, " + count(static_cast<std::uint64_t>(mean)) +
+                   " a second, " + duration(static_cast<double>(rows_ - next_) / std::max(1e-6, mean)) + " left");
   }
-  progress.clear();
-  if (problem) {
-    std::rethrow_exception(problem);
-  }
-  if (!is_first || (file && file->is_done())) {
-    return true;
-  }
-  if (next < rows) {
-    std::cerr << "onchip: stopped before row " << count(next) << " of " << count(rows);
-    if (file) {
-      if (keeps_front) {
-        file->checkpoint(state_json(front, next, spec.keep_front.size()));
-      }
-      std::cerr << "; this goes on:\n  " << options.command;
-    }
-    std::cerr << '\n';
-    return false;
-  }
-  if (keeps_front) {
-    std::vector<std::uint64_t> of_front;
-    for (const auto& [point, ids] : front.points()) {
-      of_front.insert(of_front.end(), ids.begin(), ids.end());
-    }
-    std::ranges::sort(of_front);
-    std::string text;
-    for (const std::uint64_t row : of_front) {
-      parts[0]->computer.compute(row);
-      parts[0]->computer.append_to(text);
-    }
-    if (file) {
-      file->checkpoint(state_json(front, next, spec.keep_front.size()));
-      file->clear();
-      file->append(text);
+
+  void write(const std::string& text) {
+    if (file_) {
+      file_->append(text);
     } else {
       write_stdout(text);
     }
-    std::cerr << "onchip: " << count(of_front.size()) << " rows are the front of " << count(rows) << '\n';
   }
-  if (file) {
-    file->finish();
+  void checkpoint(std::uint64_t next) { file_->checkpoint(state_json(front_, next, spec_.keep_front.size())); }
+
+  bool finish() {
+    if (next_ < rows_) {
+      std::cerr << "onchip: stopped before row " << count(next_) << " of " << count(rows_);
+      if (file_) {
+        if (keeps_front_) {
+          checkpoint(next_);
+        }
+        std::cerr << "; this goes on:\n  " << options_.command;
+      }
+      std::cerr << '\n';
+      return false;
+    }
+    if (keeps_front_) {
+      const std::string text = text_of_front(stretches_[0]->computer, front_);
+      if (file_) {
+        checkpoint(next_);
+        file_->clear();
+      }
+      write(text);
+      std::cerr << "onchip: " << count(front_.all().size()) << " rows are the front of " << count(rows_) << '\n';
+    }
+    if (file_) {
+      file_->finish();
+    }
+    return true;
   }
-  return true;
+
+  const SweepSpec& spec_;
+  const SweepOptions& options_;
+  const Ranks& ranks_;
+  const bool keeps_front_ = !spec_.keep_front.empty(), is_first_ = ranks_.rank() == 0;
+  const std::uint64_t rows_ = spec_.size();
+  const std::size_t stretches_here_;
+  const std::uint64_t stretches_of_all_;
+  const double workers_ = options_.threads * ranks_.count();
+  std::vector<std::unique_ptr<Stretch>> stretches_;
+  std::optional<ResultFile> file_;
+  Front front_;
+  double rate_ = 1 / kRoundSeconds;  // rows a second and thread
+  std::uint64_t first_ = 0, next_ = 0, done_ = 0;
+  double begin_ = 0, checkpointed_ = 0;
+  Progress progress_;
+  std::exception_ptr problem_;
+};
+
+}  // namespace
+
+bool sweep(const SweepSpec& spec, const SweepOptions& options, const Ranks& ranks) {
+  return Sweep(spec, options, ranks).run();
 }
 
 }  // namespace onchip

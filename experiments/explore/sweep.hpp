@@ -2,9 +2,9 @@
 // All rows of a spec, in order, by several threads and processes: the same bytes for any number of them.
 #pragma once
 
-#include "experiments/explore/row.hpp"
-#include "experiments/explore/spec.hpp"
-#include "experiments/validation/ranks.hpp"
+#include "experiments/command/ranks.hpp"
+#include "model/explore/row.hpp"
+#include "model/explore/spec.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -63,10 +63,10 @@ std::string time_text(const FeedForwardAnswer& answer) {
 // What runs, and where its features are.
 std::string verdict_text(const FeedForwardAnswer& answer) {
   const std::string in_ms = " in " + ms(answer.price.us) + " ms";
-  return answer.family == BlocksPlan::kName ? "Stays on the chip: yes; runs in blocks" + in_ms
-         : answer.family == DenseLayer::kName
+  return answer.family() == BlocksPlan::kName ? "Stays on the chip: yes; runs in blocks" + in_ms
+         : answer.family() == DenseLayerPlan::kName
              ? "Stays on the chip: yes, but not in blocks; runs in whole layers" + in_ms
-         : answer.family == UnstructuredPlan::kName
+         : answer.family() == UnstructuredPlan::kName
              ? "Stays on the chip: yes, but not in blocks; runs unstructured" + in_ms
          : answer.runs() ? "Stays on the chip: no; runs through L2" + in_ms
                          : "Stays on the chip: no; nothing runs it but 'staged' plans, the method of 2020";
@@ -86,8 +86,8 @@ std::string notes_text(const FeedForwardAnswer& answer) {
 
 std::string fit_text(const FeedForwardAnswer& answer, const ExaminedNetwork& network) {
   return verdict_text(answer) + ": " + network.name + " on " + answer.chip + "\n\n" +
-         (answer.runs() ? "time        " + time_text(answer) + ", most of it " + std::string(answer.price.binding) +
-                              "\nplan        " + answer.plan + '\n'
+         (answer.runs() ? "time        " + time_text(answer) + ", most of it " + std::string(answer.price.binding()) +
+                              "\nplan        " + answer.plan_text() + '\n'
                         : "") +
          reason_text(answer) + structure_text(network) + capacity_text(answer, network) + notes_text(answer);
 }
@@ -116,10 +116,10 @@ std::string predict_text(const FeedForwardAnswer& answer, const ExaminedNetwork&
   }
   return network.name + ", " + std::to_string(activity.images) + " images on " + answer.chip + "\n\ntime        " +
          time_text(answer) + (price.floor_us > 0 ? ", never below " + ms(price.floor_us) + " ms" : "") +
-         "; most of it " + std::string(price.binding) + "\nrate        " + fixed(answer.tera_edges_per_s, 1) +
+         "; most of it " + std::string(price.binding()) + "\nrate        " + fixed(answer.tera_edges_per_s, 1) +
          " TeraEdges/s as the challenge counts; " + fixed(answer.tera_macs_per_s, 1) +
          " T multiply-adds/s executed, of " + fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " +
-         answer.plan + '\n' + reason_text(answer) + images_text(activity) + structure_text(network) +
+         answer.plan_text() + '\n' + reason_text(answer) + images_text(activity) + structure_text(network) +
          capacity_text(answer, network) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) + notes_text(answer);
 }
 
@@ -149,13 +149,13 @@ Table csv_of(const std::vector<FeedForwardAnswer>& answers, const ExaminedNetwor
         {"shared_bytes_needed", significant(answer.shared_needed, 9)},
         {"shared_bytes_available", significant(answer.shared_available, 9)},
         {"weight_bytes", significant(answer.weight_bytes, 12)},
-        {"family", answer.family},
-        {"plan", answer.plan},
+        {"family", std::string(answer.family())},
+        {"plan", answer.plan_text()},
         {"ms", if_runs(significant(1e-3 * price.us, 6))},
         {"low_ms", if_runs(significant(1e-3 * price.low_us, 6))},
         {"high_ms", if_runs(significant(1e-3 * price.high_us, 6))},
         {"floor_ms", price.floor_us > 0 ? significant(1e-3 * price.floor_us, 6) : ""},
-        {"binding", std::string(price.binding)},
+        {"binding", std::string(price.binding())},
         {"image_layers", significant(activity.image_layers(), 9)},
         {"executed_image_layers", if_runs(significant(answer.executed_image_layers, 9))},
         {"tera_edges_per_s", if_runs(significant(answer.tera_edges_per_s, 4))},
@@ -179,12 +179,13 @@ int reach_target(const Options& options, const TargetQuestion& question) {
   }();
   const std::optional<double> wanted_ms = question.target.ms;
   const auto shown = [&, &network = network, &activity = activity](const FeedForwardAnswer& one) {
-    return ShownAnswer{"inference",
-                       "ms",
-                       one.fits() || wanted_ms ? time_text(one) + (one.runs() ? ", " + one.family : "") : one.problem,
-                       one.runs() ? ms(one.price.us) : "",
-                       std::string(one.price.binding),
-                       csv_of({one}, network, activity).rows[0]};
+    return ShownAnswer{
+        "inference",
+        "ms",
+        one.fits() || wanted_ms ? time_text(one) + (one.runs() ? ", " + std::string(one.family()) : "") : one.problem,
+        one.runs() ? ms(one.price.us) : "",
+        std::string(one.price.binding()),
+        csv_of({one}, network, activity).rows[0]};
   };
   const std::vector<std::string> columns = csv_of({found.base}, network, activity).columns;
   output.write(report_of(
@@ -243,7 +244,7 @@ int what_if_feed_forward(const Options& options) {
     add(name, before, after, before > 0 ? ms(before) : "", after > 0 ? ms(after) : "");
   };
   add_ms("ms", base.price.us, changed.price.us);
-  if (base.family == changed.family) {
+  if (base.family() == changed.family()) {
     for (const Term& term : base.price.terms) {
       add_ms("  " + std::string(term.name), term.us, changed.price.terms[term.name]);
     }
@@ -256,7 +257,7 @@ int what_if_feed_forward(const Options& options) {
   std::string text = asked.network.name + ", " + std::to_string(asked.activity.images) + " images on " + base.chip +
                      "\n\n" + to_aligned(table);
   for (const auto& [side, name] : {std::pair(&base, "base"), std::pair(&changed, "changed")}) {
-    text += std::string(name) + ": " + verdict_text(*side) + "\n  " + side->plan + '\n';
+    text += std::string(name) + ": " + verdict_text(*side) + "\n  " + side->plan_text() + '\n';
   }
   Json json{{"base", to_json(base, asked.network, asked.activity)},
             {"changes", options.list("set")},

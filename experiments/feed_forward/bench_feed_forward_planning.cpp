@@ -4,9 +4,10 @@
 // anew whenever they are asked for: what that takes is a column of its own, not in the other processor seconds. `wall`
 // is what a clock on the wall says of all of it. Kernels are compiled before. No GPU.
 //   build/bench_feed_forward_planning > experiments/data/planning.csv
-#include "experiments/validation/clocks.hpp"
+#include "kernels/api/inference_plan.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/base/clocks.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 
 #include <atomic>
 #include <cstdio>
@@ -50,7 +51,7 @@ void measure(const std::string& text, const std::filesystem::path& cache) {
   const auto plan = [&] {
     const double begin = processor_seconds(), wall = wall_seconds();
     making = 0;
-    family = plan_network(network, target, "", {}, &activity).family;
+    family = plan_inference(network, target, plan_images(activity)).family();
     return Seconds{processor_seconds() - begin - making, making, wall_seconds() - wall};
   };
   plan();

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
-#include "experiments/feed_forward/asked.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 
 #include <initializer_list>
 #include <string_view>

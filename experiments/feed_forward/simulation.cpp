@@ -3,16 +3,20 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
+#include "model/answer/feed_forward/asked.hpp"
+#include "model/base/error.hpp"
 #include "model/base/units.hpp"
-#include "model/feed_forward/network_text.hpp"
-#include "model/feed_forward/plan/blocks_plan_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/reference.hpp"
-#include "sim/feed_forward/simulate_blocks.hpp"
+#include "sim/feed_forward/count_blocks.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace onchip {
@@ -21,11 +25,10 @@ namespace {
 struct SimulatedPhase {
   int first_layer = 0;
   BlocksPhase phase;
-  BlocksRun run;
+  std::vector<LayerCounts> counts;     // of its layers
   std::optional<std::int64_t> images;  // that enter it
 
   int layers() const { return phase.end_layer - first_layer; }
-  double us() const { return run.cycles() * run.us_per_cycle; }  // of a tile
   std::int64_t rounds(const Chip& chip) const {
     const std::int64_t at_once = phase.tile.images() * static_cast<std::int64_t>(chip.sm_count);
     return images ? (*images + at_once - 1) / at_once : 1;
@@ -33,7 +36,7 @@ struct SimulatedPhase {
   template <typename Of>
   double mean(Of of) const {
     double sum = 0;
-    for (const LayerRun& layer : run.layers) {
+    for (const LayerCounts& layer : counts) {
       sum += static_cast<double>(of(layer));
     }
     return sum / static_cast<double>(layers());
@@ -44,58 +47,39 @@ using Cells = std::vector<std::pair<std::string, double>>;
 
 // Means over its layers, of one SM.
 Cells cells_of(const SimulatedPhase& phase, const Chip& chip) {
-  const auto cycles = [](const LayerRun& layer) { return layer.cycles; };
-  const auto [least, most] = std::ranges::minmax(phase.run.layers, {}, cycles);
   const auto conflicts = [](const BankCost& cost) { return cost.wavefronts - cost.ideal; };
-  Cells cells{{"cycles", phase.mean(cycles)},
-              {"least_cycles", least.cycles},
-              {"most_cycles", most.cycles},
-              {"us", phase.us() / phase.layers()},
-              {"read_wavefronts", phase.mean([](const LayerRun& layer) { return layer.reads.wavefronts; })},
-              {"write_wavefronts", phase.mean([](const LayerRun& layer) { return layer.writes.wavefronts; })},
-              {"conflicts", phase.mean([&](const LayerRun& l) { return conflicts(l.reads) + conflicts(l.writes); })},
-              {"l2_bytes", phase.mean([](const LayerRun& layer) { return layer.l2_bytes; })},
-              {"instructions", phase.mean([](const LayerRun& layer) { return layer.instructions; })}};
-  for (std::size_t i = 0; i < kCauseNames.size(); ++i) {
-    cells.emplace_back(std::string(kCauseNames[i]) + "_cycles", phase.run.causes[i] / phase.layers());
-  }
+  Cells cells{{"read_wavefronts", phase.mean([](const LayerCounts& layer) { return layer.reads.wavefronts; })},
+              {"write_wavefronts", phase.mean([](const LayerCounts& layer) { return layer.writes.wavefronts; })},
+              {"conflicts", phase.mean([&](const LayerCounts& l) { return conflicts(l.reads) + conflicts(l.writes); })},
+              {"l2_bytes", phase.mean([](const LayerCounts& layer) { return layer.l2_bytes; })},
+              {"instructions", phase.mean([](const LayerCounts& layer) { return layer.instructions; })}};
   if (phase.images) {
     cells.emplace_back("images", static_cast<double>(*phase.images));
     cells.emplace_back("rounds", static_cast<double>(phase.rounds(chip)));
-    cells.emplace_back("phase_us", static_cast<double>(phase.rounds(chip)) * phase.us());
   }
   return cells;
 }
 
-std::string tile_text(const BlocksTile& tile) {
-  return std::to_string(tile.groups) + "x" + std::to_string(tile.words) + (tile.in_place ? "!" : "");
-}
-
-Report report_of(const FeedForward& network, const Chip& chip, const BlocksPlan& plan, const StructureSummary& found,
-                 const std::vector<SimulatedPhase>& phases) {
+// chosen_for: images, of a plan that was not given.
+Report report_of(const FeedForward& network, const Chip& chip, const std::string& plan, const std::string& chosen_for,
+                 const StructureSummary& found, const std::vector<SimulatedPhase>& phases) {
   Report report;
   report.json = {{"network", network.name},
                  {"chip", chip.name},
-                 {"plan", text(plan)},
+                 {"plan", plan},
+                 {"chosen_for", chosen_for.empty() ? Json() : Json(chosen_for)},
                  {"conflicts", {{"reads", found.reads.extra}, {"writes", found.writes.extra}}},
                  {"phases", Json::array()}};
-  report.csv.columns = {"network", "chip", "plan", "first_layer", "end_layer", "tile", "binding"};
-  Table per_layer{{"to layer", "tile", "cycles", "us", "wavefronts", "conflicts", "L2 KiB", "instructions", "binding"},
-                  {}};
-  Table causes{{"to layer"}, {}}, of_images{{"to layer", "images", "rounds", "us"}, {}};
-  causes.columns.insert(causes.columns.end(), kCauseNames.begin(), kCauseNames.end());
-  double total_us = 0;
+  report.csv.columns = {"network", "chip", "plan", "first_layer", "end_layer", "tile"};
+  Table per_layer{{"to layer", "tile", "wavefronts", "conflicts", "L2 KiB", "instructions"}, {}},
+      of_images{{"to layer", "images", "rounds"}, {}};
   for (const SimulatedPhase& phase : phases) {
     const Cells cells = cells_of(phase, chip);
-    const std::string end = std::to_string(phase.phase.end_layer),
-                      binding(kCauseNames[static_cast<int>(phase.run.binding())]);
-    std::vector<std::string>& row = report.csv.rows.emplace_back(
-        std::vector<std::string>{network.name, chip.name, text(plan), std::to_string(phase.first_layer), end,
-                                 tile_text(phase.phase.tile), binding});
-    Json json{{"first_layer", phase.first_layer},
-              {"end_layer", phase.phase.end_layer},
-              {"tile", tile_text(phase.phase.tile)},
-              {"binding", binding}};
+    const std::string end = std::to_string(phase.phase.end_layer);
+    std::vector<std::string>& row = report.csv.rows.emplace_back(std::vector<std::string>{
+        network.name, chip.name, plan, std::to_string(phase.first_layer), end, text(phase.phase.tile)});
+    Json json{
+        {"first_layer", phase.first_layer}, {"end_layer", phase.phase.end_layer}, {"tile", text(phase.phase.tile)}};
     if (report.csv.rows.size() == 1) {
       std::ranges::transform(cells, std::back_inserter(report.csv.columns),
                              [](const auto& cell) { return cell.first; });
@@ -108,68 +92,74 @@ Report report_of(const FeedForward& network, const Chip& chip, const BlocksPlan&
       json[name] = rounded(value);
     }
     report.json["phases"].push_back(std::move(json));
-    per_layer.rows.push_back({end, tile_text(phase.phase.tile), fixed(of("cycles"), 0), fixed(of("us"), 3),
-                              fixed(of("read_wavefronts") + of("write_wavefronts"), 0), fixed(of("conflicts"), 1),
-                              fixed(of("l2_bytes") / 1024, 1), fixed(of("instructions"), 0), binding});
-    std::vector<std::string>& shares = causes.rows.emplace_back(std::vector<std::string>{end});
-    for (const double cycles : phase.run.causes) {
-      shares.push_back(fixed(100 * cycles / phase.run.cycles(), 1));
-    }
+    per_layer.rows.push_back({end, text(phase.phase.tile), fixed(of("read_wavefronts") + of("write_wavefronts"), 0),
+                              fixed(of("conflicts"), 1), fixed(of("l2_bytes") / 1024, 1),
+                              fixed(of("instructions"), 0)});
     if (phase.images) {
-      of_images.rows.push_back({end, std::to_string(*phase.images), fixed(of("rounds"), 0), fixed(of("phase_us"), 1)});
-      total_us += of("phase_us");
+      of_images.rows.push_back({end, std::to_string(*phase.images), fixed(of("rounds"), 0)});
     }
   }
-  report.text = network.name + " on " + chip.name + ": a tile of images on each SM\n\nplan  " + text(plan) +
-                "\n\nA layer, on average, of one SM:\n" + to_aligned(per_layer) + "\nIts cycles, in percent:\n" +
-                to_aligned(causes);
+  report.text = network.name + " on " + chip.name + ": a tile of images on each SM\n\nplan  " + plan +
+                (chosen_for.empty() ? "" : "\n      the best for " + chosen_for) +
+                "\n\nA layer, on average, of one SM:\n" + to_aligned(per_layer);
   if (!of_images.rows.empty()) {
-    report.json["us"] = rounded(total_us);
-    report.text += "\nThe layers of all images, " + fixed(total_us, 1) +
-                   " us; without bitmaps, features that come and go, and bounds:\n" + to_aligned(of_images);
+    report.text += "\nThe phases of all images, in rounds of a tile on each SM:\n" + to_aligned(of_images);
   }
   return report;
 }
 
 }  // namespace
 
-int simulate_feed_forward(const Options& options, const Chip& chip, const SimulationOptions& simulation) {
+FeedForwardPlan replayed_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& images,
+                              const InferenceConstraints& constraints) {
+  const Found<PlannedInference> best = best_plan(chip, network, images, 1, constraints);
+  if (!best) {
+    throw InputError(network.name + " has no plan on " + chip.name + ": " + best.why());
+  }
+  if (!std::holds_alternative<BlocksPlan>(best->plan) && !std::holds_alternative<DenseLayerPlan>(best->plan)) {
+    const Found<PlannedInference> blocks =
+        best_plan(chip, network, images, 1, {.family = std::string(BlocksPlan::kName)});
+    throw InputError("simulate replays plans of blocks and of dense_layer; the plan of " + network.name + " is " +
+                     std::string(family_name(best->plan)) + (blocks ? "" : ": " + blocks.why()));
+  }
+  return best->plan;
+}
+
+int simulate_feed_forward(const Options& options, const Chip& chip, int threads) {
   Output output(options);
   Progress progress;
   const FeedForward network = read_network(options.text("network"));
   progress.show("finding the structure of " + network.name);
-  const NetworkStructure structure = find_structure(network, 0.5, simulation.threads);
-  BlocksPlan plan;
-  if (options.given("plan")) {
-    plan = read_blocks_plan(options.text("plan"), network.layers());
-  }
-  const BlocksGeometry geometry = blocks_geometry(network, structure, plan.warps);
-  if (!options.given("plan")) {
-    plan = choose_blocks_plan(chip, geometry);
-  }
-  check_fits(chip, geometry, plan);
-  const BlocksLayout layout = pack_blocks(network, structure, geometry);
+  const ExaminedNetwork examined = examine(network);
   std::optional<ReferenceResult> reference;
+  const ImagesAsked asked = options.given("images") ? ImagesAsked{.images = options.text("images")} : ImagesAsked{};
+  const auto computing = [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); };
+  const InferenceConstraints constraints =
+      read_inference_constraints(options.given("plan") ? options.text("plan") : "");
+  // The price of a plan that is given is not asked for.
+  const Activity activity = constraints.plan ? given_activity(network, 1, 1) : activity_of(network, asked, computing);
+  const FeedForwardPlan plan = replayed_plan(chip, examined, activity, constraints);
+  const auto* dense = std::get_if<DenseLayerPlan>(&plan);
+  const BlocksPlan& blocks = dense != nullptr ? *dense : std::get<BlocksPlan>(plan);
+  const NetworkStructure& structure = dense != nullptr ? dense_layer(examined)->structure : examined.blocks;
+  const BlocksLayout layout = pack_blocks(network, structure, blocks_geometry(network, structure, blocks.warps));
   if (options.given("images")) {
     const Inputs images = read_images(options.text("images"), network.neurons.front());
     ReferenceOptions of_reference;
-    of_reference.threads = simulation.threads;
-    of_reference.progress = [&](double done) {
-      progress.show("which images stay alive: " + fixed(100 * done, 0) + " %");
-    };
+    of_reference.threads = threads;
+    of_reference.progress = computing;
     reference = infer_reference(network, images, of_reference);
   }
   std::vector<SimulatedPhase> phases;
-  for (const BlocksPhase& phase : plan.phases) {
+  for (const BlocksPhase& phase : blocks.phases) {
     const int first = phases.empty() ? 0 : phases.back().phase.end_layer;
     progress.show("layers " + std::to_string(first + 1) + " to " + std::to_string(phase.end_layer));
-    phases.push_back(
-        {first, phase,
-         simulate_blocks(chip, layout, phase.tile, first, phase.end_layer, simulation.sm, simulation.threads),
-         reference ? std::optional(reference->alive[static_cast<std::size_t>(first)]) : std::nullopt});
+    phases.push_back({first, phase, count_blocks(chip, layout, phase.tile, first, phase.end_layer, threads),
+                      reference ? std::optional(reference->alive[static_cast<std::size_t>(first)]) : std::nullopt});
   }
   progress.clear();
-  output.write(report_of(network, chip, plan, summary(structure), phases));
+  output.write(
+      report_of(network, chip, to_string(plan), constraints.plan ? "" : asked.images, summary(structure), phases));
   return 0;
 }
 

@@ -20,7 +20,7 @@ WarpTrace decode(std::span<const std::uint32_t> of_warp, const CaptureSize& size
   }
   WarpTrace trace;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const auto access = of_warp.subspan(2 + i * std::size_t{CaptureSize::kAccessWords}, CaptureSize::kAccessWords);
+    const auto access = of_warp.subspan(2 + i * std::size_t{kAccessWords}, kAccessWords);
     Instruction instruction;
     instruction.operation = kOperations.at(access[0] >> 8);
     instruction.width = static_cast<std::uint8_t>(access[0] & 0xff);

@@ -3,7 +3,7 @@
 // interpreted.
 #pragma once
 
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <vector>

@@ -3,9 +3,6 @@
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
-#include "model/base/units.hpp"
-#include "model/workload/files/weights_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/api/confirmed_plan.hpp"
@@ -13,14 +10,8 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 
 namespace onchip {
-
-void take_weights(Configuration& configuration, const std::filesystem::path& file) {
-  const int gates = info(configuration.network.cell).gates;
-  take_matrix(configuration, read_weights(file, {configuration.tensor, configuration.transpose, gates}), file.string());
-}
 
 namespace {
 
@@ -99,89 +90,6 @@ std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuratio
 #else
   throw InputError("built without CUDA: no compiler can be asked");
 #endif
-}
-
-std::vector<std::string> configuration_columns() {
-  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights", "tensor", "transpose"};
-}
-
-std::vector<std::string> configuration_cells(const Configuration& configuration) {
-  const Recurrent& network = configuration.network;
-  return {std::string(info(network.cell).name),
-          std::to_string(network.hidden),
-          std::to_string(network.batch),
-          std::to_string(network.steps),
-          format_number(network.density),
-          std::string(info(network.precision).name),
-          std::string(mask_name(configuration)),
-          std::to_string(configuration.seed),
-          configuration.weights_file,
-          configuration.tensor,
-          configuration.transpose ? "true" : ""};
-}
-
-namespace {
-
-// Of the row's own file, which lies where the table lies if its name is no absolute one.
-void take_row_weights(Configuration& configuration, const CsvReader& file, std::size_t row) {
-  const int hidden = configuration.network.hidden;
-  configuration.weights_file = file.text(row, "weights");
-  configuration.tensor = file.has("tensor") ? file.text(row, "tensor") : "";
-  configuration.transpose = file.has("transpose") && file.text(row, "transpose") == "true";
-  const auto folder = std::filesystem::path(file.file()).parent_path();
-  take_weights(configuration, folder / configuration.weights_file);
-  if (hidden != configuration.network.hidden) {
-    throw InputError(in_quotes(configuration.weights_file) + " has " + std::to_string(configuration.network.hidden) +
-                     " hidden units, the row " + std::to_string(hidden));
-  }
-}
-
-}  // namespace
-
-Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights) {
-  const auto whole = [&](const char* column, double maximum) {
-    const double value = file.number(row, column);
-    if (!(value >= 0 && value <= maximum) || value != std::floor(value)) {
-      file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(file.text(row, column)) +
-                         ": expected a whole number from 0 to " + format_number(maximum));
-    }
-    return value;
-  };
-  constexpr double kInt = 2147483647;
-  Configuration configuration;
-  Recurrent& network = configuration.network;
-  network.hidden = static_cast<int>(whole("hidden", kInt));
-  network.batch = static_cast<int>(whole("batch", kInt));
-  network.steps = static_cast<int>(whole("steps", kInt));
-  network.density = file.number(row, "density");
-  configuration.seed = static_cast<std::uint64_t>(whole("seed", static_cast<double>(kMostSeed)));
-  try {
-    network.cell = parse_cell(file.text(row, "cell"));
-    network.precision = parse_precision(file.text(row, "precision"));
-    if (file.has("weights") && !file.text(row, "weights").empty()) {
-      if (with_weights) {
-        take_row_weights(configuration, file, row);
-      }
-    } else {
-      configuration.mask = parse_mask(file.text(row, "mask"));
-    }
-    check(network);
-    const auto has = [&](const char* column) { return file.has(column) && !file.text(row, column).empty(); };
-    if (has("plan")) {
-      configuration.plan = parse_plan(file.text(row, "plan"));
-    } else if (has("family")) {
-      configuration.constraints.family = find_family(file.text(row, "family")).name;
-    }
-    if (has("storage")) {
-      fix_field(configuration.constraints, "storage", file.text(row, "storage"));
-    }
-    if (has("tier")) {
-      configuration.constraints.tier = parse_tier(file.text(row, "tier"));
-    }
-  } catch (const InputError& error) {
-    file.fail(row, error.what());
-  }
-  return configuration;
 }
 
 }  // namespace onchip

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations (model/answer/configuration.hpp) with weights from files, with a compiler that has the last word on
-// their plans, and as rows of CSV.
+// Configurations (model/answer/configuration.hpp) with a compiler that has the last word on their plans.
 #pragma once
 
-#include "experiments/command/table.hpp"
 #include "model/answer/answer.hpp"
 
-#include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {
-
-// Reads the weights from the file, as `tensor` and `transpose` say; hidden size and density become those of the matrix.
-// Throws InputError if its shape is not that of the cell.
-void take_weights(Configuration& configuration, const std::filesystem::path& file);
 
 // The plan of a question with a compiler for the architecture ("sm_90") that has the last word: if it spills the
 // model's choice, the fastest plan is taken that it does not spill; if it spills all of them, or a fixed plan, that
@@ -28,16 +20,5 @@ ChosenPlan compiled_plan(const Chip& chip, const Configuration& configuration, c
 // plans that leave so many more registers to the compiler that it spills none.
 std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuration& configuration,
                                             const RowProfile& rows, const std::string& architecture);
-
-// ---- as rows of a CSV file ------------------------------------------------------------------------------------------
-
-// cell, hidden, batch, steps, density, precision, mask, seed, weights, tensor, transpose
-std::vector<std::string> configuration_columns();
-std::vector<std::string> configuration_cells(const Configuration& configuration);
-
-// Reads these columns, and `plan` or else `family`, `storage` and `tier` if the file has them and the row's are not
-// empty. A file may lack `weights`, `tensor` and `transpose`. The weights' file is looked for where the rows are; mask
-// and density of its row are the matrix's; or it is not read. Throws InputError with the row.
-Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights = true);
 
 }  // namespace onchip

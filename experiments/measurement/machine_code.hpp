@@ -5,7 +5,7 @@
 #pragma once
 
 #include "experiments/measurement/manifest.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 
 #include <array>
 #include <cstddef>

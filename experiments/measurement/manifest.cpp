@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/manifest.hpp"
 
-#include "experiments/command/table.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/table.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/runtime/compiler.hpp"

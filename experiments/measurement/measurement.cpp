@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/measurement.hpp"
 
-#include "experiments/command/table.hpp"
 #include "experiments/measurement/interpreted/interpret.hpp"
-#include "experiments/measurement/timed_baselines.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
+#include "model/base/table.hpp"
+#include "model/base/units.hpp"
 #include "model/workload/reference.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -48,6 +49,12 @@ constexpr double kMostSequenceBytes = 8e9;
 
 }  // namespace
 
+void require_fit(const PlannedNetwork& planned) {
+  if (!planned.prediction.footprint.fits) {
+    throw InputError(describe(planned.network) + ' ' + explain(planned.prediction.footprint));
+  }
+}
+
 Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options) {
   if (2.0 * network.steps * network.batch * network.rows() * info(network.precision).bytes > kMostSequenceBytes) {
@@ -62,14 +69,6 @@ Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<con
   result.input =
       random_values(state * info(network.cell).gates * options.check_steps, network.precision, options.seed + 1);
   return result;
-}
-
-Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
-                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
-  if (!planned.prediction.footprint.fits) {
-    throw InputError(describe(planned.network) + ' ' + explain(planned.prediction.footprint));
-  }
-  return prepare(configuration.network, planned.plan, std::move(matrix), options);
 }
 
 std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
@@ -126,7 +125,7 @@ Interpretation interpret(const Prepared& prepared, const MeasureOptions& options
 
 namespace {
 
-// A plan's kernel, checked when it is made, then timed sample by sample.
+// A plan's kernel, checked when it is made; its ways are timed.
 class TimedKernel {
  public:
   TimedKernel(const Prepared& prepared, const MeasureOptions& options)
@@ -146,7 +145,12 @@ class TimedKernel {
     result_.fingerprint = kernel_.fingerprint();
     result_.code_fingerprint = kernel_.code_fingerprint();
     check(prepared);
-    if (options.floor && result_.correct) {
+    if (!result_.correct) {
+      result_.failure = "wrong: relative error " + significant(result_.relative_error, 3) + ", at most " +
+                        significant(result_.tolerance, 3) + " allowed";
+      return;
+    }
+    if (options.floor) {
       exchange_.emplace(prepared.layout, Biases{}, 2048, Work::exchange_only);
     }
     // The input of all steps that are timed alone.
@@ -160,40 +164,28 @@ class TimedKernel {
     sequences_.output = output_.data();
   }
 
-  bool correct() const { return result_.correct; }
-  const Stream& stream() const { return stream_; }
+  const Measurement& result() const { return result_; }
 
-  void sample(bool warm_up) {
-    const double whole_us = time_us([&] { kernel_.enqueue(stream_.get(), sequences_); });
-    const double step_us = steady_us(kernel_);
-    const double exchange_us = exchange_ ? steady_us(*exchange_) : 0;
-    if (warm_up) {
-      return;
-    }
-    sequence_us_.push_back(whole_us);
-    step_us_.push_back(step_us);
+  // The whole sequence, a step and, if asked for, its exchange alone.
+  std::vector<Way> ways() {
+    std::vector<Way> ways{{.name = "sequence",
+                           .sample =
+                               [this] {
+                                 const double us = time_us([&] { kernel_.enqueue(stream_.get(), sequences_); });
+                                 kernel_.check_status();
+                                 return std::vector{us};
+                               }},
+                          {.name = "step", .sample = [this] { return std::vector{steady_us(kernel_)}; }}};
     if (exchange_) {
-      exchange_us_.push_back(exchange_us);
+      ways.push_back({.name = "exchange", .sample = [this] { return std::vector{steady_us(*exchange_)}; }});
     }
+    return ways;
   }
 
   StepClocks clocks(const Layout& layout) const {
     Sequences sequences = sequences_;
     sequences.output = nullptr;
     return measure_step_clocks(layout, sequences);
-  }
-
-  Measurement result() {
-    if (result_.correct) {
-      kernel_.check_status();
-      if (exchange_) {
-        exchange_->check_status();
-      }
-      result_.step_us = summarize(step_us_);
-      result_.exchange_us = summarize(exchange_us_);
-      result_.sequence_us = summarize(sequence_us_);
-    }
-    return result_;
   }
 
  private:
@@ -221,10 +213,7 @@ class TimedKernel {
 
   template <typename Enqueue>
   double time_us(const Enqueue& enqueue) {
-    timer_.start(stream_.get());
-    enqueue();
-    timer_.stop(stream_.get());
-    return timer_.milliseconds() * 1e3;
+    return 1e3 * timer_.milliseconds_of(stream_.get(), enqueue);
   }
 
   // (time of 2 T steps - time of T steps) / T, of steps whose input is in L2, where putting it in order leaves it: the
@@ -234,6 +223,7 @@ class TimedKernel {
     which.enqueue_recurrence(stream_.get(), 2 * steps);
     const double short_us = time_us([&] { which.enqueue_recurrence(stream_.get(), steps); });
     const double long_us = time_us([&] { which.enqueue_recurrence(stream_.get(), 2 * steps); });
+    which.check_status();
     return (long_us - short_us) / static_cast<double>(steps);
   }
 
@@ -245,122 +235,49 @@ class TimedKernel {
   EventTimer timer_;
   Sequences sequences_;
   Measurement result_;
-  std::vector<double> step_us_, exchange_us_, sequence_us_;
 };
 
-constexpr int kWarmUps = 4;
-
 }  // namespace
 
-Measurement measure(const Prepared& prepared, const MeasureOptions& options) {
-  TimedKernel kernel(prepared, options);
-  if (!kernel.correct()) {
-    return kernel.result();
-  }
-  std::optional<TimedBaselines> baselines;
-  if (options.baselines) {
-    const auto all = [](const BaselineCandidate&) { return true; };
-    const Recurrent& network = network_of(prepared.layout);
-    baselines.emplace(baseline_candidates(network), network, *prepared.matrix, all, options.say);
-  }
-  for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
-    kernel.sample(/*warm_up=*/repeat < 0);
-    if (baselines && repeat >= -1) {  // one warm-up is enough for what takes longer
-      baselines->run_each(kernel.stream(), /*warm_up=*/repeat < 0);
-    }
-  }
-  Measurement result = kernel.result();
-  if (baselines) {
-    result.baselines = baselines->results();
-  }
-  if (options.clocks) {
-    result.clocks = kernel.clocks(prepared.layout);
-  }
-  return result;
-}
-
-namespace {
-
-// "cublas" of cublas_graph, as its baselines' names begin.
-std::string_view library_of(std::string_view family) {
-  return family.substr(0, family.find('_'));
-}
-
-// The library's fastest baseline as the measurement of its family.
-FamilyMeasurement fastest_of(std::string_view family, std::span<const BaselineResult> results) {
-  FamilyMeasurement measured;
-  measured.family = family;
-  const BaselineResult* best = nullptr;
-  for (const BaselineResult& result : results) {
-    if (result.name.substr(0, result.name.find(' ')) != library_of(family)) {
-      continue;
-    }
-    if (!result.ran) {
-      measured.problem += (measured.problem.empty() ? "" : "; ") + result.name + ": " + result.refusal;
-    } else if (best == nullptr || result.step_us.median < best->step_us.median) {
-      best = &result;
-    }
-  }
-  if (best != nullptr) {
-    measured.ran = best->name;
-    measured.settings = best->settings;
-    measured.problem.clear();
-    measured.measurement.correct = true;
-    measured.measurement.step_us = best->step_us;
-  }
-  return measured;
-}
-
-}  // namespace
-
-std::vector<FamilyMeasurement> measure_families(const Recurrent& network, const SparseMatrix& matrix,
-                                                std::span<const Prepared> kernels,
-                                                std::span<const std::string_view> libraries,
-                                                const MeasureOptions& options) {
-  std::vector<FamilyMeasurement> measured;
+MeasuredNetwork measure(const Recurrent& network, const SparseMatrix& matrix, std::span<const Prepared> kernels,
+                        const std::vector<BaselineCandidate>& libraries, const MeasureOptions& options) {
+  MeasuredNetwork measured;
   std::vector<std::unique_ptr<TimedKernel>> timed;
+  std::vector<Way> ways;
+  std::vector<std::size_t> first_way;  // of each kernel
   for (const Prepared& prepared : kernels) {
-    FamilyMeasurement& one = measured.emplace_back();
-    one.family = family_name(plan_of(prepared.layout));
-    std::unique_ptr<TimedKernel>& kernel = timed.emplace_back();
+    Measurement& one = measured.kernels.emplace_back();
+    first_way.push_back(ways.size());
     try {
-      kernel = std::make_unique<TimedKernel>(prepared, options);
-      if (!kernel->correct()) {
-        one.measurement = kernel->result();
-        one.problem = "wrong: relative error " + significant(one.measurement.relative_error, 3) + ", at most " +
-                      significant(one.measurement.tolerance, 3) + " allowed";
-        kernel.reset();
+      timed.push_back(std::make_unique<TimedKernel>(prepared, options));
+      one = timed.back()->result();
+      if (one.correct) {
+        std::ranges::move(timed.back()->ways(), std::back_inserter(ways));
       }
     } catch (const CudaError& error) {  // it spills, or does not compile
-      one.problem = error.what();
+      timed.resize(measured.kernels.size());
+      one.failure = error.what();
     }
   }
-  const auto is_wanted = [&](const BaselineCandidate& candidate) {
-    return candidate.likely && std::ranges::any_of(libraries, [&](std::string_view family) {
-             return candidate.library() == library_of(family);
-           });
-  };
-  TimedBaselines baselines(baseline_candidates(network), network, matrix, is_wanted, options.say);
-  const Stream stream;
-  for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
-    for (const auto& kernel : timed) {
-      if (kernel) {
-        kernel->sample(/*warm_up=*/repeat < 0);
-      }
-    }
-    if (repeat >= -1) {
-      baselines.run_each(stream, /*warm_up=*/repeat < 0);
-    }
-  }
+  const auto kernel_ways = static_cast<std::ptrdiff_t>(ways.size());
+  std::ranges::move(baseline_ways(libraries, network, matrix, options.say), std::back_inserter(ways));
+  options.say("measuring " + describe(network));
+  time_ways(ways, options.timing);
   for (std::size_t i = 0; i < timed.size(); ++i) {
-    if (timed[i]) {
-      measured[i].measurement = timed[i]->result();
+    Measurement& one = measured.kernels[i];
+    if (!one.correct) {
+      continue;
+    }
+    const Way &sequence = ways[first_way[i]], &step = ways[first_way[i] + 1];
+    one.sequence_us = sequence.time;
+    one.step_us = step.time;
+    one.exchange_us = options.floor ? ways[first_way[i] + 2].time : Timing();
+    one.failure = step.failure.empty() ? sequence.failure : step.failure;
+    if (options.clocks && one.failure.empty()) {
+      one.clocks = timed[i]->clocks(kernels[i].layout);
     }
   }
-  const std::vector<BaselineResult> results = baselines.results();
-  for (const std::string_view family : libraries) {
-    measured.push_back(fastest_of(family, results));
-  }
+  measured.libraries.assign(std::move_iterator(ways.begin() + kernel_ways), std::move_iterator(ways.end()));
   return measured;
 }
 

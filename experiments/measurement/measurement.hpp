@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan on the real GPU: checked against the double-precision reference, then timed, alone or in turns with
-// baselines (timed_baselines.hpp).
+// Plans on the real GPU: checked against the double-precision reference, then timed (kernels/runtime/timing.hpp), alone
+// or in turns with libraries.
 #pragma once
 
 #include "experiments/measurement/configuration.hpp"
 #include "experiments/measurement/step_clocks.hpp"
 #include "kernels/baselines/baseline.hpp"
 #include "kernels/runtime/device.hpp"
-#include "model/plan/layout.hpp"
+#include "kernels/runtime/timing.hpp"
+#include "model/families/layout.hpp"
 #include "model/workload/step_errors.hpp"
 
 #include <cstddef>
@@ -17,7 +18,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -29,20 +29,20 @@ struct Measurement {
   double relative_error = 0;     // of the first check_steps steps, see model/workload/step_errors.hpp
   double tolerance = 0;
   bool correct = false;
-  Timing step_us;                         // steady state: (time of 2 T steps - time of T steps) / T
-  Timing exchange_us;                     // the same plan's exchange without its gathers and cells, if asked for
-  Timing sequence_us;                     // one whole launch of network.steps steps, ring set-up included
-  std::optional<StepClocks> clocks;       // if asked for
-  std::vector<BaselineResult> baselines;  // whole sequence / steps
+  Timing step_us;                    // steady state: (time of 2 T steps - time of T steps) / T
+  Timing exchange_us;                // the same plan's exchange without its gathers and cells, if asked for
+  Timing sequence_us;                // one whole launch of network.steps steps, ring set-up included
+  std::optional<StepClocks> clocks;  // if asked for
+  std::string failure;               // why there is no time of a step: its results are wrong, or what went wrong
 };
 
 struct MeasureOptions {
   int check_steps = 12;
-  int repeats = 15;
+  TimingOptions timing;
   std::uint64_t seed = 1;  // of input and initial state
   bool floor = false;      // also time the exchange alone, in turns with the kernel
   bool clocks = false;     // and see where the time of a step goes
-  bool baselines = false;  // every candidate runs once after each of our samples
+  bool baselines = false;  // and, in turns with it, all that libraries offer
   std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };
 
@@ -54,15 +54,14 @@ struct Prepared {
   std::vector<float> input;                  // [check_steps, batch, gates, hidden], fresh random numbers
   int check_steps = 0;
 };
+// Throws InputError with the reason if the plan does not fit.
+void require_fit(const PlannedNetwork& planned);
+
 // Throws InputError for a sequence that the device's memory cannot hold.
 Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options);
 
-// Of a planned configuration. Throws InputError with the reason if the plan does not fit.
-Prepared prepare_row(const Configuration& configuration, const PlannedNetwork& planned,
-                     std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
-
-// The same for several plans of one network, whose reference is computed once.
+// The same for several plans of one network, whose input is drawn once.
 std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
 
@@ -76,22 +75,13 @@ struct Interpretation {
 };
 Interpretation interpret(const Prepared& prepared, const MeasureOptions& options);
 
-// Runs the layout on the current device. Every output is poisoned first. A wrong result is reported, not timed.
-Measurement measure(const Prepared& prepared, const MeasureOptions& options);
-
-// A family's time beside the others'. Of a library's: whole sequence / steps, as it has no other; its fastest way.
-struct FamilyMeasurement {
-  std::string_view family;
-  Measurement measurement;
-  std::string ran, settings;  // of a library: "cublas GEMM TN B=8 graph", "product only, ..."
-  std::string problem;        // why there is no time
+// Kernels on the current device, and libraries that compute the same, all in turns. Every output is poisoned first. A
+// wrong result is reported, not timed; so is what does not compile, or spills.
+struct MeasuredNetwork {
+  std::vector<Measurement> kernels;  // as many as were given
+  std::vector<Way> libraries;        // us of a step, as whole sequence / steps
 };
-
-// Kernels and what is likely the fastest of the libraries, by their families' names, in turns in one run. All of one
-// network and matrix.
-std::vector<FamilyMeasurement> measure_families(const Recurrent& network, const SparseMatrix& matrix,
-                                                std::span<const Prepared> kernels,
-                                                std::span<const std::string_view> libraries,
-                                                const MeasureOptions& options);
+MeasuredNetwork measure(const Recurrent& network, const SparseMatrix& matrix, std::span<const Prepared> kernels,
+                        const std::vector<BaselineCandidate>& libraries, const MeasureOptions& options);
 
 }  // namespace onchip

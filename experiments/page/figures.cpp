@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/page/figures.hpp"
 
-#include "experiments/explore/spec.hpp"
 #include "experiments/page/html.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/shipped.hpp"
+#include "model/explore/spec.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -2,8 +2,8 @@
 // Figures of a table's rows as SVG to stand inside a page: whichever scripts of plots/ draw what its columns hold.
 #pragma once
 
-#include "experiments/command/table.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/table.hpp"
 
 #include <filesystem>
 #include <string>

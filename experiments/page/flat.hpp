@@ -3,8 +3,8 @@
 // themselves, a plan is its text, `interval_us` is low_us and high_us, a term is NAME_us.
 #pragma once
 
-#include "experiments/command/table.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/table.hpp"
 
 #include <string>
 #include <utility>

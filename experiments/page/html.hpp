@@ -2,7 +2,7 @@
 // The words of a page: text that is safe inside it, tables, and the page around them, which asks nobody for anything.
 #pragma once
 
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 
 #include <string>
 #include <string_view>

@@ -2,8 +2,8 @@
 // Results of onchip as one HTML page: of each file a sentence, figures, tables, the command, and its data as JSON.
 #pragma once
 
-#include "experiments/command/table.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/table.hpp"
 
 #include <filesystem>
 #include <string>

@@ -2,8 +2,8 @@
 // What a result says, in a sentence.
 #pragma once
 
-#include "experiments/command/table.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/table.hpp"
 
 #include <string>
 

@@ -11,6 +11,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 "$onchip" chips --cost-terms --format csv -o "$out/terms.csv"
+"$onchip" chips --register-costs --format csv -o "$out/registers.csv"
 for set in drawn drawn_again; do
   # A large error is an answer here (status 1), not a failure.
   "$onchip" validate "$data/$set.csv" --without all --format csv -o "$out/$set.csv" || [ $? -eq 1 ]
@@ -65,4 +66,16 @@ for term in read("terms"):
     cells = [f"`{term['term']}`", term["value"], term["unit"], term["scales_with"], term["meaning"], term["fitted_to"],
              term["points"], cell("drawn", term), cell("drawn_again", term)]
     print("| " + " | ".join(cells) + " |")
+print("""
+## Registers
+
+Where no compiler is asked, these stand in for it: registers of a thread of sparse plans beside its weights, by architecture
+(`model/sparse/registers.hpp`, `onchip chips --register-costs`). They are no cost terms, for no price multiplies with them. "480 shapes"
+are random shapes of sparse plans: the most weights that NVRTC 13.0 compiles without a spill
+([registers](notebook/registers.md)).
+""")
+costs = read("registers")
+print("| " + " | ".join(costs[0]) + " |\n" + "|---" * len(costs[0]) + "|")
+for cost in costs:
+    print("| " + " | ".join([f"`{cost['cost']}`", *list(cost.values())[1:]]) + " |")
 PYTHON

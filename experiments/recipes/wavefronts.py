@@ -14,12 +14,10 @@ store it one after another, so that the wavefronts of stores are not the same fr
 """
 import csv
 import json
-import statistics
 import subprocess
 import sys
 
 STEPS = 32
-LAUNCHES = 3
 COUNTERS = {
     "load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
@@ -65,17 +63,15 @@ def main():
         options = [word for key, value in network.items() for word in ("--" + key, str(value))]
         answer = json.loads(run(onchip, "predict", "--chip", chip, "--family", "sparse_persistent", *options, *asked, "--format", "json"))
         options += ["--plan", answer["plan"]["text"]]
-        # The launches: the check; then, four times to warm up and once to measure, a whole sequence and the recurrence
-        # of T steps and of 2 T steps.
-        text = run("ncu", "--csv", "--kernel-name", "sparse_persistent", "--launch-skip", "1", "--launch-count",
-                   str(3 * LAUNCHES), "--metrics", ",".join(COUNTERS.values()), onchip, "measure", "--chip", chip,
-                   "--repeats", "1", *options)
+        # The last two launches are those of the last sample of a step: the recurrence of T steps and of 2 T steps.
+        text = run("ncu", "--csv", "--kernel-name", "sparse_persistent", "--metrics", ",".join(COUNTERS.values()), onchip,
+                   "measure", "--chip", chip, "--repeats", "1", *options)
         values = {}
         for row in csv.DictReader(line for line in text.splitlines() if line.startswith('"')):
             values.setdefault(row["Metric Name"], []).append(int(row["Metric Value"].replace(",", "")))
         result = {**network, "plan": answer["plan"]["text"]}
         for name, metric in COUNTERS.items():
-            short, long = (statistics.median(values[metric][i::3]) for i in (1, 2))
+            short, long = values[metric][-2:]
             result[name] = (long - short) / STEPS
         if writer is None:
             writer = csv.DictWriter(sys.stdout, result.keys(), lineterminator="\n")

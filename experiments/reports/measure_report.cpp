@@ -2,94 +2,168 @@
 #include "experiments/reports/measure_report.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
 
 namespace onchip {
 namespace {
 
-// What no kernel with this plan's exchange gets below.
-double floor_us(const MeasuredNetwork& result) {
-  return result.measurement.exchange_us.median + result.conflict_free_us;
+Value if_any(double value) {
+  return value > 0 ? Value(value) : Value();
 }
 
-Json to_json(const Timing& timing) {
-  return {{"median", rounded(timing.median)},
-          {"low", rounded(timing.low)},
-          {"high", rounded(timing.high)},
-          {"samples", timing.samples}};
-}
-
-std::string timing_text(const Timing& timing) {
-  return fixed(timing.median, 3) + " us (95 % of " + std::to_string(timing.samples) + ": " + fixed(timing.low, 3) +
-         " to " + fixed(timing.high, 3) + ")";
-}
-
-// The fastest of each library, then all from fast to slow, then those that refused.
-std::string baselines_text(std::vector<BaselineResult> baselines, double our_step_us) {
-  std::stable_sort(baselines.begin(), baselines.end(), [](const BaselineResult& a, const BaselineResult& b) {
-    return a.ran != b.ran ? a.ran : a.step_us.median < b.step_us.median;
+Columns<MeasuredPlan> make_plan_columns() {
+  using Row = MeasuredPlan;
+  Columns<Row> columns;
+  add_network(columns, &Row::configuration);
+  const auto if_ran = [](auto get) {
+    return [get](const Row& row) { return row.has_run() ? to_value(std::invoke(get, row.measurement)) : Value(); };
+  };
+  const auto predicted = [](double Prediction::*us) {
+    return [us](const Row& row) { return row.fits() ? Value(row.ranked.planned->prediction.*us) : Value(); };
+  };
+  columns.add("nnz", "", "non-zeros of the weights", &Row::nnz);
+  columns.add("family", "", "whose plan it is", [](const Row& row) { return row.ranked.family; });
+  columns.add("plan", "", "as text, which `--plan` takes; JSON: also every field by name", [](const Row& row) {
+    return row.fits() && (row.is_kernel() || row.is_timed()) ? Value(to_json(row.ranked.planned->plan)) : Value();
   });
-  Table fastest{{"fastest of", "us per step", "times ours", "baseline"}, {}};
-  Table all{{"baseline", "us per step", "low", "high", "times ours", "note"}, {}};
-  for (const BaselineResult& baseline : baselines) {
-    if (!baseline.ran) {
-      all.rows.push_back({baseline.name, "", "", "", "", "refused: " + baseline.refusal});
-      continue;
-    }
-    const std::string median = fixed(baseline.step_us.median, 3);
-    const std::string ratio = fixed(baseline.step_us.median / our_step_us, 2);
-    all.rows.push_back({baseline.name, median, fixed(baseline.step_us.low, 3), fixed(baseline.step_us.high, 3), ratio,
-                        baseline.settings + (baseline.note.empty() ? "" : "; " + baseline.note)});
-    const std::string library = baseline.name.substr(0, baseline.name.find(' '));
-    if (std::none_of(fastest.rows.begin(), fastest.rows.end(), [&](const auto& row) { return row[0] == library; })) {
-      fastest.rows.push_back({library, median, ratio, baseline.name});
-    }
+  columns.add("refused_plan", "", "the model's choice, which the compiler spills",
+              [](const Row& row) { return row.refused ? to_string(*row.refused) : ""; });
+  columns.add("registers", "", "of a thread, as compiled", if_ran(&Measurement::registers));
+  columns.add("gather_wavefronts", "", "wavefronts of the gathers of a step, of the busiest SM",
+              [](const Row& row) { return row.has_run() ? Value(row.gather_wavefronts) : Value(); });
+  columns.add("relative_error", "", "against the reference in double precision", if_ran(&Measurement::relative_error));
+  columns.add("tolerance", "", "the error that is allowed", if_ran(&Measurement::tolerance));
+  columns.add("correct", "", "whether the results are right; of a library, whether it ran",
+              [](const Row& row) { return row.library ? row.library->ran() : row.measurement.correct; });
+  columns.add("predicted_us", "us", "predicted time of a step", predicted(&Prediction::step_us));
+  columns.add("predicted_low_us", "us", "its 95 % interval", predicted(&Prediction::low_us), "predicted_interval_us/0");
+  columns.add("predicted_high_us", "us", "its 95 % interval", predicted(&Prediction::high_us),
+              "predicted_interval_us/1");
+  columns.add_time("step_us", "us", "a step: of a kernel in steady state, of a library whole sequence / steps",
+                   &Row::step_us, "", "step_low_us", "step_high_us");
+  columns.add("off_by_percent", "%", "by how much the prediction is above the measurement", [](const Row& row) {
+    return row.fits() && row.is_timed()
+               ? Value(100 * (row.ranked.planned->prediction.step_us / row.step_us().median - 1))
+               : Value();
+  });
+  columns.add_time("exchange_us", "us", "with `--floor`: the exchange alone",
+                   [](const Row& row) { return row.measurement.exchange_us; });
+  columns.add("floor_us", "us", "with `--floor`: that, then conflict-free loads; no step of this plan is below",
+              [](const Row& row) { return if_any(row.floor_us()); });
+  columns.add_time("sequence_us", "us", "the whole sequence",
+                   [](const Row& row) { return row.measurement.sequence_us; });
+  columns.add("sequence_step_us", "us", "the same for each of its steps", [](const Row& row) {
+    return if_any(row.measurement.sequence_us.median / row.configuration.network.steps);
+  });
+  columns.add("picked", "", "whether it is the fastest predicted", &Row::picked);
+  columns.add("fastest", "", "whether it is the fastest measured", &Row::fastest);
+  columns.add("fingerprint", "", "of the kernel's source", [](const Row& row) { return row.measurement.fingerprint; });
+  columns.add("code_fingerprint", "", "of its machine code",
+              [](const Row& row) { return row.measurement.code_fingerprint; });
+  columns.add("ran", "", "of a library's family: its fastest call",
+              [](const Row& row) { return row.library ? row.library->name : ""; });
+  columns.add("settings", "", "what that computes",
+              [](const Row& row) { return row.library ? row.library->settings : ""; });
+  columns.add_to_json("why", "what is said of a family beside others", [](const Row& row) { return row.ranked.why; });
+  columns.add("note", "", "why there is no time", &Row::note);
+  return columns;
+}
+
+// A library's call beside what it is compared with.
+struct BaselineRow {
+  const Way& way;
+  double ours_us;
+  bool best;
+};
+
+Columns<BaselineRow> baseline_columns() {
+  Columns<BaselineRow> columns;
+  const auto of_way = [](auto get) {
+    return [get](const BaselineRow& row) { return to_value(std::invoke(get, row.way)); };
+  };
+  columns.add("name", "", "the library, and its call", of_way(&Way::name));
+  columns.add_to_json("ran", "whether it has a time", of_way(&Way::ran));
+  columns.add("best", "", "the fastest of its library", &BaselineRow::best);
+  columns.add_to_json("preparation_s", "seconds to prepare it, or to find that it refuses",
+                      of_way(&Way::preparation_s));
+  columns.add_time(
+      "step_us", "us", "whole sequence / steps", [](const BaselineRow& row) { return row.way.time; }, "", "low",
+      "high");
+  columns.add("ratio", "", "times the time of a step of ours", [](const BaselineRow& row) {
+    return row.way.ran() && row.ours_us > 0 ? Value(row.way.time.median / row.ours_us) : Value();
+  });
+  columns.add("settings", "", "what it computes, and how", of_way(&Way::settings));
+  columns.add("note", "", "why it has few samples", of_way(&Way::note));
+  columns.add("refusal", "", "why it has no time", of_way(&Way::failure));
+  return columns;
+}
+
+// As a table from fast to slow, then what failed.
+void add_baselines(std::span<const Way> ways, double ours_us, Report& report) {
+  const Columns<BaselineRow> columns = baseline_columns();
+  std::vector<BaselineRow> rows;
+  for (const Way& way : ways) {
+    rows.push_back({way, ours_us, is_fastest_of_library(ways, way)});
+    report.json["baselines"].push_back(columns.json(rows.back()));
   }
-  return (fastest.rows.empty() ? "" : to_aligned(fastest) + '\n') + to_aligned(all);
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return std::pair(!ways[i].ran(), ways[i].time.median); });
+  const Table table = columns.table(rows);
+  Table sorted{table.columns, {}};
+  for (const std::size_t i : order) {
+    sorted.rows.push_back(table.rows[i]);
+  }
+  report.text += "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + to_aligned(sorted);
 }
 
 void add_clocks(const StepClocks& clocks, Report& report) {
   report.json["clocks"] = Json::array();
-  report.text += "\nuntil         cycles  slowest warp\n";
+  Table table{{"until", "cycles", "slowest warp"}, {}};
   for (std::size_t i = 0; i < kStepMarks.size(); ++i) {
     report.json["clocks"].push_back({{"until", kStepMarks[i]},
                                      {"mean_cycles", rounded(clocks.mean[i])},
                                      {"slowest_warp_cycles", rounded(clocks.slowest[i])}});
-    const std::string cycles = fixed(clocks.mean[i], 0), slowest = fixed(clocks.slowest[i], 0);
-    report.text += std::string(kStepMarks[i]) + std::string(20 - kStepMarks[i].size() - cycles.size(), ' ') + cycles +
-                   std::string(14 - slowest.size(), ' ') + slowest + '\n';
+    table.rows.push_back({std::string(kStepMarks[i]), fixed(clocks.mean[i], 0), fixed(clocks.slowest[i], 0)});
   }
+  report.text += '\n' + to_aligned(table);
+}
+
+Report begin_report(const ChipFile& chip, const MeasuredPlans& measured, const Manifest& manifest) {
+  const Recurrent& network = measured.plans.front().configuration.network;
+  return {.text = measured_on(describe(network), manifest),
+          .csv = measured_plan_columns().table(measured.plans),
+          .json = {{"chip", chip.chip.name}, {"device", manifest.gpu}, {"network", to_json(network)}}};
 }
 
 }  // namespace
 
-std::vector<std::string> result_columns() {
-  std::vector<std::string> columns = configuration_columns();
-  for (const char* column : {"nnz", "plan", "registers", "gather_wavefronts", "relative_error", "tolerance", "correct",
-                             "step_us", "step_low_us", "step_high_us", "exchange_us", "floor_us", "sequence_us",
-                             "samples", "fingerprint", "code_fingerprint"}) {
-    columns.emplace_back(column);
-  }
-  return columns;
+std::vector<std::string> network_helps() {
+  return {"as the option",
+          "units of the hidden state",
+          "samples at once",
+          "time steps of the sequence that is timed",
+          "share of the weights that are not zero, of what the kernel holds",
+          "of weights and state",
+          "of generated weights; `file` of a user's",
+          "that they were generated with",
+          "the user's file",
+          "its tensor",
+          "whether that was transposed"};
 }
 
-std::vector<std::string> result_cells(const Configuration& configuration, const MeasuredNetwork& result) {
-  const Measurement& m = result.measurement;
-  const auto time = [&](double us) { return m.correct ? significant(us, 6) : ""; };
-  const bool has_floor = m.exchange_us.samples > 0;
-  std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(), {std::to_string(result.nnz), to_string(result.planned.plan), std::to_string(m.registers),
-                             std::to_string(result.gather_wavefronts), significant(m.relative_error, 4),
-                             significant(m.tolerance, 4), truth(m.correct), time(m.step_us.median), time(m.step_us.low),
-                             time(m.step_us.high), has_floor ? time(m.exchange_us.median) : "",
-                             has_floor ? time(floor_us(result)) : "", time(m.sequence_us.median),
-                             m.correct ? std::to_string(m.step_us.samples) : "0", m.fingerprint, m.code_fingerprint});
-  return cells;
+const Columns<MeasuredPlan>& measured_plan_columns() {
+  static const Columns<MeasuredPlan> kColumns = make_plan_columns();
+  return kColumns;
 }
 
-std::vector<std::string> failed_cells(const Configuration& configuration, const std::string& plan) {
-  std::vector<std::string> cells = configuration_cells(configuration);
-  cells.insert(cells.end(), {"", plan, "", "", "", "", truth(false), "", "", "", "", "", "", "0", "", ""});
-  return cells;
+ColumnGroup baseline_column_group() {
+  ColumnGroup group = baseline_columns().group("baselines of recurrent networks");
+  std::erase_if(group.columns, [](const ColumnInfo& column) { return column.in == In::csv; });
+  std::ranges::for_each(group.columns, [](ColumnInfo& column) { column.in = In::json; });  // CSV has no rows of theirs
+  return group;
 }
 
 std::string correctness_text(const Correctness& correctness) {
@@ -97,80 +171,38 @@ std::string correctness_text(const Correctness& correctness) {
          ", at most " + significant(correctness.tolerance, 3) + " allowed";
 }
 
-Report report_result(const Case& asked, const MeasuredNetwork& result, const Manifest& manifest) {
-  const Configuration& configuration = asked.configuration;
-  const Measurement& m = result.measurement;
-  const Recurrent& network = configuration.network;
-  const Prediction& prediction = result.planned.prediction;
-  const double whole_us = m.sequence_us.median / network.steps;
-  Report report;
-  report.csv = {result_columns(), {result_cells(configuration, result)}};
-  report.json = {{"chip", asked.chip},
-                 {"device", manifest.gpu},
-                 {"network", to_json(network)},
-                 {"plan", to_json(result.planned.plan)},
-                 {"nnz", result.nnz},
-                 {"registers", m.registers},
-                 {"gather_wavefronts", result.gather_wavefronts},
-                 {"relative_error", rounded(m.relative_error)},
-                 {"tolerance", rounded(m.tolerance)},
-                 {"correct", m.correct},
-                 {"fingerprint", m.fingerprint},
-                 {"code_fingerprint", m.code_fingerprint}};
-  if (asked.planned.refused) {
-    report.json["refused_plan"] = to_string(*asked.planned.refused);
+std::string measured_on(const std::string& what, const Manifest& manifest) {
+  return what + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler + "\n\n";
+}
+
+Report plan_report(const ChipFile& chip, const MeasuredPlans& measured, const Manifest& manifest) {
+  const MeasuredPlan& plan = measured.plans.front();
+  Report report = begin_report(chip, measured, manifest);
+  report.json.update(measured_plan_columns().json(plan));
+  report.text += measured_plan_columns().list(plan);
+  if (plan.measurement.clocks) {
+    add_clocks(*plan.measurement.clocks, report);
   }
-  const std::string refused =
-      asked.planned.refused ? "\nrefused    " + to_string(*asked.planned.refused) + ": the compiler spills it" : "";
-  report.text = describe(network) + " on " + manifest.gpu + ", driver " + manifest.driver + ", " + manifest.compiler +
-                "\n\nplan       " + to_string(result.planned.plan) + refused + "\nregisters  " +
-                std::to_string(m.registers) + " per thread, no spill\ncorrect    " +
-                correctness_text({m.relative_error, m.tolerance, m.correct}) + '\n';
-  if (!m.correct) {
-    return report;
+  if (!measured.libraries.empty()) {
+    add_baselines(measured.libraries, plan.measurement.sequence_us.median / plan.configuration.network.steps, report);
   }
-  report.json["step_us"] = to_json(m.step_us);
-  const bool has_floor = m.exchange_us.samples > 0;
-  if (has_floor) {
-    report.json["exchange_us"] = to_json(m.exchange_us);
-    report.json["floor_us"] = rounded(floor_us(result));
-  }
-  report.json["sequence_us"] = to_json(m.sequence_us);
-  report.json["sequence_step_us"] = rounded(whole_us);
-  report.json["predicted_us"] = rounded(prediction.step_us);
-  report.json["predicted_interval_us"] = {rounded(prediction.low_us), rounded(prediction.high_us)};
-  report.text += "step       " + timing_text(m.step_us) + ", steady state\n           " + fixed(whole_us, 3) +
-                 " us, whole sequence of " + std::to_string(network.steps) + " steps\n";
-  if (has_floor) {
-    report.text += "in turn    " + fixed(floor_us(result), 3) +
-                   " us: its exchange alone, measured, then conflict-free loads; the step takes " +
-                   fixed(m.step_us.median / floor_us(result), 2) + " times that\n";
-  }
-  report.text += "model      " + time_text(prediction) + ", off by " +
-                 fixed(100 * (prediction.step_us / m.step_us.median - 1), 1) + " %\n";
-  if (m.clocks) {
-    add_clocks(*m.clocks, report);
-  }
-  if (m.baselines.empty()) {
-    return report;
-  }
-  report.json["baselines"] = Json::array();
-  for (const BaselineResult& baseline : m.baselines) {
-    Json json{{"name", baseline.name}, {"ran", baseline.ran}, {"preparation_s", rounded(baseline.preparation_s, 3)}};
-    if (baseline.ran) {
-      json["step_us"] = to_json(baseline.step_us);
-      json["ratio"] = rounded(baseline.step_us.median / whole_us);
-      json["settings"] = baseline.settings;
-      if (!baseline.note.empty()) {
-        json["note"] = baseline.note;
-      }
-    } else {
-      json["refusal"] = baseline.refusal;
-    }
-    report.json["baselines"].push_back(std::move(json));
+  return report;
+}
+
+Report families_report(const ChipFile& chip, const MeasuredPlans& measured, const Manifest& manifest) {
+  Report report = begin_report(chip, measured, manifest);
+  report.json["families"] = Json::array();
+  std::string plans;
+  for (const MeasuredPlan& plan : measured.plans) {
+    report.json["families"].push_back(measured_plan_columns().json(plan));
+    plans += plan.is_kernel() && plan.fits() ? to_string(plan.ranked.planned->plan) + '\n' : "";
   }
   report.text +=
-      "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + baselines_text(m.baselines, whole_us);
+      to_aligned(measured_plan_columns().table(
+          measured.plans, {"family", "predicted_us", "step_us", "step_low_us", "step_high_us", "off_by_percent",
+                           "picked", "fastest", "ran", "note"})) +
+      "\nIn turns in one run. Kernels: steady state, with checked results; libraries: whole sequence / steps.\n" +
+      plans;
   return report;
 }
 

@@ -2,12 +2,12 @@
 #include "experiments/reports/simulation_files.hpp"
 
 #include "experiments/command/output.hpp"
-#include "experiments/command/table.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "model/base/error.hpp"
+#include "model/base/table.hpp"
+#include "sim/machine/timeline.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/trace/timeline.hpp"
-#include "sim/trace/trace_run.hpp"
 
 #include <algorithm>
 #include <string>

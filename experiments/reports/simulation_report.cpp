@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/simulation_report.hpp"
 
-#include "experiments/validation/accuracy.hpp"
+#include "model/base/statistics.hpp"
 
 #include <algorithm>
 #include <array>

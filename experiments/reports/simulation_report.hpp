@@ -5,8 +5,8 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/report.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
-#include "sim/trace/trace_run.hpp"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/validation_report.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -86,76 +88,6 @@ void add_scores(const Scores& scores, Report& report) {
     report.json["scores"].push_back(std::move(json));
   }
   report.text = "Step time, predicted against measured:\n\n" + to_aligned(table);
-}
-
-// Mean errors in per cent with and without the terms of an ablation.
-struct Worth {
-  int points = 0;
-  double with = 0, without = 0;
-  double difference() const { return without - with; }
-};
-
-Worth worth(const ValidationData& data, std::size_t ablation, const std::function<bool(const ValidationRow&)>& wanted) {
-  std::vector<Comparison> with, without;
-  for (const ValidationRow& row : data.rows) {
-    if (wanted(row)) {
-      with.push_back(row.comparison);
-      without.push_back({row.comparison.measured, row.ablated_us[ablation], 0, 0});
-    }
-  }
-  if (with.empty()) {
-    return {};
-  }
-  return {static_cast<int>(with.size()), score(with).mape_percent, score(without).mape_percent};
-}
-
-bool changes(const ValidationRow& row, std::size_t ablation) {
-  const double rounding = 1e-9 * row.comparison.predicted;
-  return std::abs(row.ablated_us[ablation] - row.comparison.predicted) > rounding;
-}
-
-// Over the rows whose prediction the ablation changes, libraries' included.
-Worth worth_to_users(const ValidationData& data, std::size_t ablation) {
-  return worth(data, ablation, [&](const ValidationRow& row) { return changes(row, ablation); });
-}
-
-Json to_json(const Worth& worth) {
-  Json json{{"points", worth.points}};
-  for (const auto& [key, value] :
-       {std::pair{"mape_percent", worth.with}, std::pair{"mape_without_percent", worth.without},
-        std::pair{"difference_percent", worth.difference()}}) {
-    json[key] = worth.points > 0 ? Json(rounded(value)) : Json(nullptr);
-  }
-  return json;
-}
-
-std::vector<std::string> cells(const Worth& worth, int digits) {
-  if (worth.points == 0) {
-    return {"0", "", "", ""};
-  }
-  return {std::to_string(worth.points), fixed(worth.with, digits), fixed(worth.without, digits),
-          fixed(worth.difference(), digits)};
-}
-
-// What the left-out terms are worth, together.
-void add_ablation(const ValidationData& data, Report& report) {
-  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
-  const Worth of_all = worth(data, 0, [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); });
-  const Worth of_users = worth_to_users(data, 0);
-  report.json["without"] = {
-      {"terms", data.ablations[0].names()}, {"rows", to_json(of_all)}, {"used", to_json(of_users)}};
-  Table table{{"rows", "points", "MAPE %", "without %", "difference"}, {}};
-  for (const auto& [name, worth] :
-       {std::pair{any_kernel ? "all kernels" : "all", &of_all}, {"that use it", &of_users}}) {
-    std::vector<std::string> row = cells(*worth, 2);
-    row.insert(row.begin(), name);
-    table.rows.push_back(std::move(row));
-  }
-  std::string names;
-  for (const std::string& name : data.ablations[0].names()) {
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
 }
 
 // Of each chip, where rows are of several.
@@ -253,18 +185,8 @@ void add_machine_code(const ValidationData& data, Report& report) {
                  std::to_string(no_manifest) + " without a manifest\n" + list;
 }
 
-}  // namespace
-
-Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
-  const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
+void add_rows(const ValidationData& data, Report& report) {
   const bool ablates = !data.ablations.empty();
-  Report report;
-  report.json = to_json(scores.all);
-  report.json["in_sample"] = scores.in_sample && scores.held_out ? Json(nullptr) : Json(scores.in_sample.has_value());
-  add_scores(scores, report);
-  report.json["stale"] = stale;
-  report.json["stale_unknown"] = data.unknown;
-  report.json["failed"] = data.failed;
   report.json["rows"] = Json::array();
   report.csv.columns = configuration_columns();
   report.csv.columns.insert(report.csv.columns.begin(), "chip");
@@ -278,7 +200,6 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   if (ablates) {
     report.csv.columns.emplace_back("without_us");
   }
-  std::vector<const ValidationRow*> worst;
   for (const ValidationRow& row : data.rows) {
     const Comparison& comparison = row.comparison;
     const std::string plan = to_string(*row.configuration.plan);
@@ -308,17 +229,49 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
       cells.push_back(answer);
     }
     if (ablates) {
-      report.json["rows"].back()["without_us"] = rounded(row.ablated_us[0]);
-      cells.push_back(significant(row.ablated_us[0], 6));
+      report.json["rows"].back()["without_us"] = rounded(row.without[0]);
+      cells.push_back(significant(row.without[0], 6));
     }
     report.csv.rows.push_back(std::move(cells));
+  }
+}
+
+Table worst_rows(const ValidationData& data, std::size_t shown_rows) {
+  std::vector<const ValidationRow*> worst;
+  for (const ValidationRow& row : data.rows) {
     worst.push_back(&row);
   }
   std::ranges::stable_sort(worst, std::ranges::greater(),
                            [](const ValidationRow* row) { return std::abs(row->comparison.error_percent()); });
+  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
+  for (const ValidationRow* row : worst) {
+    if (rows.rows.size() == shown_rows) {
+      break;
+    }
+    const Comparison& comparison = row->comparison;
+    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
+                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
+                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
+                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
+                         row->stale ? "stale" : ""});
+  }
+  return rows;
+}
 
-  if (ablates) {
-    add_ablation(data, report);
+}  // namespace
+
+Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
+  const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
+  Report report;
+  report.json = to_json(scores.all);
+  report.json["in_sample"] = scores.in_sample && scores.held_out ? Json(nullptr) : Json(scores.in_sample.has_value());
+  add_scores(scores, report);
+  report.json["stale"] = stale;
+  report.json["stale_unknown"] = data.unknown;
+  report.json["failed"] = data.failed;
+  add_rows(data, report);
+  if (!data.ablations.empty()) {
+    add_ablation(ablated(data.rows, is_kernel), data.ablations.front(), report);
   }
   add_chips(data, report);
   add_families(data, report);
@@ -338,48 +291,14 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';
   }
-  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
-  for (const ValidationRow* row : worst) {
-    if (rows.rows.size() == shown_rows) {
-      break;
-    }
-    const Comparison& comparison = row->comparison;
-    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
-                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
-                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
-                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
-                         row->stale ? "stale" : ""});
-  }
+  const Table rows = worst_rows(data, shown_rows);
   report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
                  ":\n\n" + to_aligned(rows);
   return report;
 }
 
 Report report_worth(const ValidationData& data) {
-  std::vector<std::pair<std::size_t, Worth>> lines;
-  for (std::size_t i = 0; i < data.ablations.size(); ++i) {
-    lines.emplace_back(i, worth_to_users(data, i));
-  }
-  std::ranges::stable_sort(lines, std::ranges::greater(), [](const auto& line) {
-    return std::pair(line.second.points > 0, line.second.difference());
-  });
-  Report report;
-  report.json = {{"terms", Json::array()}};
-  report.csv.columns = {"term", "points", "mape_percent", "mape_without_percent", "difference_percent"};
-  Table shown{{"term", "points", "MAPE %", "without %", "difference"}, {}};
-  for (const auto& [i, worth] : lines) {
-    const std::string term = data.ablations[i].names().front();
-    Json json{{"term", term}};
-    json.update(to_json(worth));
-    report.json["terms"].push_back(std::move(json));
-    for (auto& [table, digits] : {std::pair{&report.csv, 4}, std::pair{&shown, 2}}) {
-      std::vector<std::string> row = cells(worth, digits);
-      row.insert(row.begin(), term);
-      table->rows.push_back(std::move(row));
-    }
-  }
-  report.text = "Mean errors over the rows that use a term, with it and without:\n\n" + to_aligned(shown);
-  return report;
+  return report_worth(ablated(data.rows, is_kernel), data.ablations);
 }
 
 }  // namespace onchip

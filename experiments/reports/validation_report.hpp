@@ -37,7 +37,7 @@ struct ValidationRow {
   bool stale = false;
   std::optional<CodeAnswer> machine_code;  // if asked for, of kernels
   bool in_sample = false;                  // of a file that had a say in the cost terms
-  std::vector<double> ablated_us{};        // predicted, for each of ValidationData::ablations
+  std::vector<double> without{};           // predicted, for each of ValidationData::ablations
 };
 
 struct ValidationData {

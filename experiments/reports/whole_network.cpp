@@ -3,11 +3,14 @@
 
 #include "experiments/command/report.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "experiments/reports/measure_report.hpp"
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/workload/reference.hpp"
 
+#include <array>
 #include <cmath>
 #include <deque>
 #include <random>
@@ -95,11 +98,11 @@ class DeviceNetwork {
     }
   }
 
-  double time_us(bool products_only) {
-    timer_.start(stream_.get());
-    enqueue(host_.network.steps, products_only);
-    timer_.stop(stream_.get());
-    return 1e3 * timer_.milliseconds();
+  Way way(const std::string& name, bool products_only) {
+    return {.name = name, .sample = [this, products_only] {
+              return std::vector{
+                  1e3 * timer_.milliseconds_of(stream_.get(), [&] { enqueue(host_.network.steps, products_only); })};
+            }};
   }
 
   // Of the last layer, [steps, batch, directions, hidden].
@@ -146,11 +149,59 @@ std::vector<double> reference_output(const HostNetwork& host, const SparseMatrix
       .output;
 }
 
+struct MeasuredStack {
+  const Configuration& configuration;
+  const WholeNetworkAnswer& predicted;
+  Stack stack;
+  double relative_error = 0, tolerance = 0;
+  Timing whole_us = {}, products_us = {};
+
+  const PlannedNetwork& planned() const { return predicted.of_layer.answer.planned; }
+  bool is_correct() const { return relative_error <= tolerance; }
+  double predicted_products_us() const {
+    double us = 0;
+    for (const SequencePart& part : predicted.parts) {
+      us += part.name == kInputProduct ? part.us : 0;
+    }
+    return us;
+  }
+};
+
+Columns<MeasuredStack> make_stack_columns() {
+  using Row = MeasuredStack;
+  Columns<Row> columns;
+  const auto add_to_csv = [&](const char* name, const char* help, auto get) {
+    columns.add(name, "", help, get, "", In::csv);
+  };
+  add_network(columns, [](const Row& row) -> const Configuration& { return row.configuration; });
+  add_to_csv("plan", "of each layer and direction", [](const Row& row) { return to_string(row.planned().plan); });
+  add_to_csv("layers", "stacked", [](const Row& row) { return row.stack.layers; });
+  add_to_csv("directions", "1, or 2 of a bidirectional network", [](const Row& row) { return row.stack.directions(); });
+  add_to_csv("input", "features of the first layer's input",
+             [](const Row& row) { return row.stack.columns(row.planned().network, 0); });
+  columns.add("relative_error", "", "against the reference in double precision", &Row::relative_error);
+  columns.add("tolerance", "", "the error that is allowed", &Row::tolerance);
+  columns.add("correct", "", "whether the results are right", &Row::is_correct);
+  columns.add_time("us", "us", "the whole sequence", &Row::whole_us, "measured/us", "low_us", "high_us");
+  columns.add_time("products_us", "us", "the products of the inputs alone, by cuBLAS", &Row::products_us,
+                   "measured/products_us");
+  columns.add("predicted_us", "us", "predicted time of the whole sequence",
+              [](const Row& row) { return row.predicted.total.us; });
+  columns.add("predicted_products_us", "us", "predicted time of the products", &Row::predicted_products_us);
+  columns.add("off_by_percent", "%", "by how much the prediction is above the measurement", [](const Row& row) {
+    return row.whole_us.samples > 0 ? Value(100 * (row.predicted.total.us / row.whole_us.median - 1)) : Value();
+  });
+  return columns;
+}
+
 }  // namespace
+
+ColumnGroup whole_network_columns() {
+  return make_stack_columns().group("whole networks");
+}
 
 int measure_whole_network(const ChipFile& chip, const Configuration& configuration, const Stack& stack,
                           const MeasureOptions& options, Output& output) {
-  constexpr int kWarmUps = 4;
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
@@ -159,76 +210,37 @@ int measure_whole_network(const ChipFile& chip, const Configuration& configurati
       compiled_plan(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture).plan;
   const WholeNetworkAnswer predicted = predict(question, stack);
   const PlannedNetwork& planned = predicted.of_layer.answer.planned;
-  if (predicted.parts.empty()) {
-    throw InputError(describe(planned.network) + ' ' + explain(planned.prediction.footprint));
-  }
+  require_fit(planned);
   options.say("measuring " + describe(planned.network));
   const HostNetwork host(planned.network, stack, options.seed);
   DeviceNetwork device(host, make_layout(planned.network, planned.plan, *matrix));
   const int checked = std::min(options.check_steps, planned.network.steps);
   device.enqueue(checked, /*products_only=*/false);
+  MeasuredStack measured{.configuration = configuration, .predicted = predicted, .stack = stack};
   // Each layer rounds what it hands on.
-  const double error = relative_error(reference_output(host, *matrix, checked), device.output(checked));
-  const double tolerance = stack.layers * std::max(4 * info(planned.network.precision).unit_roundoff, 2e-6);
-  const bool is_correct = error <= tolerance;
-  std::vector<double> whole_us, products_us;
-  for (int repeat = -kWarmUps; is_correct && repeat < options.repeats; ++repeat) {
-    const double whole = device.time_us(false), products = device.time_us(true);
-    if (repeat >= 0) {
-      whole_us.push_back(whole);
-      products_us.push_back(products);
+  measured.relative_error = relative_error(reference_output(host, *matrix, checked), device.output(checked));
+  measured.tolerance = stack.layers * std::max(4 * info(planned.network.precision).unit_roundoff, 2e-6);
+  if (measured.is_correct()) {
+    std::array ways{device.way("sequence", /*products_only=*/false), device.way("products", /*products_only=*/true)};
+    time_ways(ways, options.timing);
+    for (const Way& way : ways) {
+      if (!way.ran()) {
+        throw CudaError(way.failure);
+      }
     }
+    measured.whole_us = ways[0].time;
+    measured.products_us = ways[1].time;
   }
-  const Timing whole = summarize(whole_us), products = summarize(products_us);
-  double predicted_products_us = 0;
-  for (const SequencePart& part : predicted.parts) {
-    predicted_products_us += part.name == kInputProduct ? part.us : 0;
-  }
-  const int input = host.columns_of(0);
+  const Columns<MeasuredStack> columns = make_stack_columns();
   Report report;
+  report.csv = columns.table({&measured, 1});
   report.json = to_json(predicted);
   report.json["device"] = manifest.gpu;
-  report.json["relative_error"] = rounded(error);
-  report.json["tolerance"] = rounded(tolerance);
-  report.json["correct"] = is_correct;
-  report.json["measured"] = {{"us", rounded(whole.median)},
-                             {"interval_us", {rounded(whole.low), rounded(whole.high)}},
-                             {"products_us", rounded(products.median)},
-                             {"samples", whole.samples}};
-  report.csv.columns = configuration_columns();
-  report.csv.rows = {configuration_cells(configuration)};
-  const std::vector<std::pair<std::string, std::string>> cells{
-      {"plan", to_string(planned.plan)},
-      {"layers", std::to_string(stack.layers)},
-      {"directions", std::to_string(stack.directions())},
-      {"input", std::to_string(input)},
-      {"relative_error", significant(error, 4)},
-      {"tolerance", significant(tolerance, 4)},
-      {"correct", is_correct ? "1" : "0"},
-      {"us", significant(whole.median, 6)},
-      {"low_us", significant(whole.low, 6)},
-      {"high_us", significant(whole.high, 6)},
-      {"products_us", significant(products.median, 6)},
-      {"predicted_us", significant(predicted.total.us, 6)},
-      {"predicted_products_us", significant(predicted_products_us, 6)},
-      {"samples", std::to_string(whole.samples)}};
-  for (const auto& [column, cell] : cells) {
-    report.csv.columns.push_back(column);
-    report.csv.rows[0].push_back(cell);
-  }
-  report.text = describe(planned.network) + ", " + describe(stack, planned.network) + " on " + manifest.gpu +
-                "\n\nplan       " + to_string(planned.plan) + "\ncorrect    " + (is_correct ? "yes" : "NO") +
-                ": relative error " + significant(error, 3) + ", at most " + significant(tolerance, 3) + " allowed\n";
-  if (is_correct) {
-    report.text += "sequence   " + fixed(whole.median, 1) + " us (95 % of " + std::to_string(whole.samples) + ": " +
-                   fixed(whole.low, 1) + " to " + fixed(whole.high, 1) + ")\nmodel      " +
-                   fixed(predicted.total.us, 1) + " us, off by " +
-                   fixed(100 * (predicted.total.us / whole.median - 1), 1) + " %\nproducts   " +
-                   fixed(products.median, 1) + " us by cuBLAS, of the input alone; model " +
-                   fixed(predicted_products_us, 1) + " us\n";
-  }
+  report.json.update(columns.json(measured));
+  report.text = measured_on(describe(planned.network) + ", " + describe(stack, planned.network), manifest) +
+                columns.list(measured);
   output.write(report);
-  return is_correct ? 0 : 1;
+  return measured.is_correct() ? 0 : 1;
 }
 
 }  // namespace onchip

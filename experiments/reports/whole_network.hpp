@@ -4,11 +4,14 @@
 // the same recurrent weights; those of the inputs are random.
 #pragma once
 
+#include "experiments/command/columns.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "model/answer/whole_network.hpp"
 
 namespace onchip {
+
+ColumnGroup whole_network_columns();
 
 int measure_whole_network(const ChipFile& chip, const Configuration& configuration, const Stack& stack,
                           const MeasureOptions& options, Output& output);

@@ -7,6 +7,7 @@
 #include "experiments/measurement/configuration.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "experiments/reports/what_if_report.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"

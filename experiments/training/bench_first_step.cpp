@@ -4,10 +4,10 @@
 // with what that left there. Kernels of the two recurrences are compiled side by side. Not what a GPU adds: loading the
 // kernels, taking memory. No GPU.
 //   build/bench_first_step > experiments/data/first_step.csv
-#include "experiments/validation/clocks.hpp"
 #include "kernels/api/confirmed_plan.hpp"
 #include "kernels/runtime/compiler.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 
 #include <cstdio>

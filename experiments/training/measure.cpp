@@ -2,22 +2,21 @@
 #include "experiments/training/measure.hpp"
 
 #include "experiments/measurement/manifest.hpp"
-#include "experiments/measurement/timed_baselines.hpp"
-#include "experiments/reports/measure_report.hpp"
+#include "experiments/measurement/measured_rows.hpp"
 #include "experiments/training/own_step.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
+#include "model/base/units.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <future>
-#include <iostream>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,132 +25,136 @@
 namespace onchip {
 namespace {
 
-// ---- beside libraries -----------------------------------------------------------------------------------------------
-
-// The quickest of each library.
-std::map<std::string, const BaselineResult*> best_of(const std::vector<BaselineResult>& results) {
-  std::map<std::string, const BaselineResult*> best;
-  for (const BaselineResult& result : results) {
-    const BaselineResult*& least = best[result.name.substr(0, result.name.find(' '))];
-    if (result.ran && (least == nullptr || result.step_us.median < least->step_us.median)) {
-      least = &result;
-    }
-  }
-  return best;
-}
-
-// One network's step, timed.
+// One network's step, timed: ours, and libraries.
 struct MeasuredStep {
   AskedTraining asked;
+  std::string device;
   TrainingAnswer predicted;
-  std::vector<BaselineResult> results;
-  std::optional<OwnStep> own;  // of the first result
+  std::vector<Way> ways;       // us of a step
+  std::optional<OwnStep> own;  // of the first way
+};
 
-  // What the model says of an iteration of the plan that ran, or of a library's; "cublas" of "cublas_graph".
-  const PhasePrice* price_of(const std::string& library) const {
-    const auto of = std::ranges::find_if(predicted.ranking, [&](const RankedTraining& one) {
-      return one.is_library() && one.library().starts_with(library);
+// A way of it.
+struct MeasuredStepWay {
+  const MeasuredStep& step;
+  const Way& way;
+
+  bool is_own() const { return step.own && &way == step.ways.data(); }
+  bool is_best() const { return is_fastest_of_library(step.ways, way); }
+  // What the model's choice stands for: our kernels, or the fastest of the library.
+  bool is_picked() const {
+    return is_on_chip(step.predicted.planned->plan) ? &way == step.ways.data() : is_best() && way.library == "cudnn";
+  }
+  std::optional<double> predicted_us() const {
+    const std::string library = way.name.substr(0, way.name.find(' '));
+    const auto price = std::ranges::find_if(step.predicted.ranking, [&](const RankedTraining& of) {
+      return of.is_library() && of.library().starts_with(library);  // "cublas" of "cublas_graph"
     });
-    return library == kOwn ? (own ? &own->price : nullptr) : of == predicted.ranking.end() ? nullptr : &of->iteration;
+    const int steps = step.asked.training.network.steps;
+    if (library == kOwn) {
+      return step.own ? std::optional(step.own->price.us / steps) : std::nullopt;
+    }
+    return price == step.predicted.ranking.end() ? std::nullopt : std::optional(price->iteration.us / steps);
   }
 };
 
-// What the model's pick stands for: our kernels, or the quickest of the library.
-bool is_picked(const MeasuredStep& step, const std::map<std::string, const BaselineResult*>& best,
-               const BaselineResult& result) {
-  const bool is_library = !is_on_chip(step.predicted.planned->plan);
-  const auto cudnn = best.find("cudnn");
-  return is_library ? cudnn != best.end() && cudnn->second == &result : &result == step.results.data();
+Columns<MeasuredStepWay> make_training_columns() {
+  using Row = MeasuredStepWay;
+  Columns<Row> columns;
+  const auto of_network = [&](const char* name, const char* help, auto get) {
+    const auto of_row = [get](const Row& row) { return get(row.step.predicted.training); };
+    columns.add(name, "", help, of_row, "", In::csv);
+  };
+  const auto of_way = [](auto get) { return [get](const Row& row) { return to_value(std::invoke(get, row.way)); }; };
+  const auto if_own = [](auto get) {
+    return [get](const Row& row) { return row.is_own() ? to_value(get(*row.step.own)) : Value(); };
+  };
+  const auto part = [&](const char* name, const char* help, TrainingPart which) {
+    columns.add(name, "us", help, if_own([which](const OwnStep& own) {
+                  const auto place = static_cast<std::size_t>(which);
+                  return own.ways.parts.ran() ? Value(own.ways.parts.parts[place].median) : Value();
+                }));
+  };
+  const auto code = [&](const char* name, const char* help, TrainingPart which) {
+    columns.add(name, "", help,
+                if_own([which](const OwnStep& own) { return own.ways.codes[static_cast<std::size_t>(which)]; }));
+  };
+  columns.add(
+      "device", "", "the GPU", [](const Row& row) { return row.step.device; }, "", In::csv);
+  of_network("cell", "as the option", [](const Training& of) { return info(of.network.cell).name; });
+  of_network("hidden", "units of the hidden state", [](const Training& of) { return of.network.hidden; });
+  of_network("batch", "samples at once", [](const Training& of) { return of.network.batch; });
+  of_network("steps", "of the sequence", [](const Training& of) { return of.network.steps; });
+  of_network("precision", "of weights and state", [](const Training& of) { return info(of.network.precision).name; });
+  of_network("density", "share of the recurrent weights that are not zero",
+             [](const Training& of) { return format_number(of.network.density); });
+  columns.add(
+      "mask", "", "of generated weights", [](const Row& row) { return row.step.asked.mask; }, "", In::csv);
+  columns.add(
+      "seed", "", "that they were generated with", [](const Row& row) { return row.step.asked.seed; }, "", In::csv);
+  of_network("layers", "stacked", [](const Training& of) { return of.stack.layers; });
+  of_network("directions", "1, or 2 of a bidirectional network",
+             [](const Training& of) { return of.stack.directions(); });
+  of_network("input", "features of the first layer's input",
+             [](const Training& of) { return of.stack.columns(of.network, 0); });
+  columns.add("library", "", "`onchip`, or the library and its call", of_way(&Way::name), "name");
+  columns.add_to_json("ran", "whether it has a time", of_way(&Way::ran));
+  columns.add_time(
+      "us", "us", "an iteration, forward and all gradients, / steps", [](const Row& row) { return row.way.time; },
+      "step_us", "low_us", "high_us");
+  columns.add("predicted_us", "us", "predicted for a step of it; of ours by the plans that ran", &Row::predicted_us);
+  columns.add("best", "", "the fastest of its library", &Row::is_best);
+  columns.add("pick", "", "predicted to be the fastest", &Row::is_picked);
+  part("forward_us", "the forward recurrence alone", TrainingPart::forward);
+  part("backward_us", "the backward recurrence alone", TrainingPart::backward);
+  part("products_us", "the products over all steps, each alone", TrainingPart::products);
+  part("other_us", "all else, each alone", TrainingPart::other);
+  columns.add("spill_bytes", "", "of all kernels", if_own([](const OwnStep& own) { return own.ways.spill_bytes; }));
+  columns.add("plan_forward", "", "of the forward recurrence",
+              if_own([](const OwnStep& own) { return pass_text(own.plan, false); }));
+  columns.add("plan_backward", "", "of the backward recurrence",
+              if_own([](const OwnStep& own) { return pass_text(own.plan, true); }));
+  columns.add("refused_plan", "", "the model's choice, which the compiler spills",
+              if_own([](const OwnStep& own) { return own.refused ? to_string(*own.refused) : std::string(); }));
+  code("forward_code", "fingerprint of the forward recurrence's machine code", TrainingPart::forward);
+  code("backward_code", "fingerprint of the backward recurrence's", TrainingPart::backward);
+  columns.add("settings", "", "what it computes, and how; of what has no time why",
+              [](const Row& row) { return row.way.ran() ? row.way.settings : row.way.failure; });
+  columns.add_to_json("preparation_s", "seconds to prepare it, or to find that it refuses",
+                      of_way(&Way::preparation_s));
+  columns.add("note", "", "why it has few samples", of_way(&Way::note));
+  columns.add("refusal", "", "why it has no time", of_way(&Way::failure));
+  return columns;
 }
 
-Table rows_of(const MeasuredStep& step, const std::string& device) {
-  const Recurrent& network = step.predicted.training.network;
-  const Stack& stack = step.predicted.training.stack;
-  const auto best = best_of(step.results);
-  Table table;
-  for (const BaselineResult& result : step.results) {
-    const std::string library = result.name.substr(0, result.name.find(' '));
-    const PhasePrice* const price = step.price_of(library);
-    const bool is_own = step.own && &result == step.results.data();
-    const auto us = [&](double value) { return result.ran ? significant(value, 6) : std::string(); };
-    const auto part = [&](Timing TrainingTiming::*of) {
-      return is_own ? significant((step.own->timing.*of).median, 6) : std::string();
-    };
-    const auto word = [&](auto&& of) { return is_own ? of(*step.own) : std::string(); };
-    const std::vector<std::pair<std::string, std::string>> cells{
-        {"device", device},
-        {"cell", std::string(info(network.cell).name)},
-        {"hidden", std::to_string(network.hidden)},
-        {"batch", std::to_string(network.batch)},
-        {"steps", std::to_string(network.steps)},
-        {"precision", std::string(info(network.precision).name)},
-        {"density", format_number(network.density)},
-        {"mask", step.asked.mask},
-        {"seed", std::to_string(step.asked.seed)},
-        {"layers", std::to_string(stack.layers)},
-        {"directions", std::to_string(stack.directions())},
-        {"input", std::to_string(stack.columns(network, 0))},
-        {"library", result.name},
-        {"us", us(result.step_us.median)},
-        {"low_us", us(result.step_us.low)},
-        {"high_us", us(result.step_us.high)},
-        {"samples", std::to_string(result.step_us.samples)},
-        {"predicted_us", price == nullptr ? "" : significant(price->us / network.steps, 6)},
-        {"best", truth(best.contains(library) && best.at(library) == &result)},
-        {"pick", truth(is_picked(step, best, result))},
-        {"forward_us", part(&TrainingTiming::forward)},
-        {"backward_us", part(&TrainingTiming::backward)},
-        {"products_us", part(&TrainingTiming::products)},
-        {"other_us", part(&TrainingTiming::other)},
-        {"spill_bytes", word([](const OwnStep& of) { return std::to_string(of.timing.spill_bytes); })},
-        {"plan_forward", word([](const OwnStep& of) { return pass_text(of.plan, false); })},
-        {"plan_backward", word([](const OwnStep& of) { return pass_text(of.plan, true); })},
-        {"refused_plan", word([](const OwnStep& of) { return of.refused ? to_string(*of.refused) : std::string(); })},
-        {"forward_code", word([](const OwnStep& of) { return of.timing.forward_code; })},
-        {"backward_code", word([](const OwnStep& of) { return of.timing.backward_code; })},
-        {"settings", result.ran ? result.settings : result.refusal}};
-    std::vector<std::string>& row = table.rows.emplace_back();
-    table.columns.clear();
-    for (const auto& [column, cell] : cells) {
-      table.columns.push_back(column);
-      row.push_back(cell);
-    }
+std::vector<MeasuredStepWay> ways_of(const MeasuredStep& step) {
+  std::vector<MeasuredStepWay> rows;
+  for (const Way& way : step.ways) {
+    rows.push_back({step, way});
   }
-  return table;
+  return rows;
 }
 
-Report report_of(const MeasuredStep& step, const std::string& device) {
+Report report_of(const MeasuredStep& step) {
   const TrainingAnswer& predicted = step.predicted;
   const Recurrent& network = predicted.training.network;
-  const auto best = best_of(step.results);
+  const Columns<MeasuredStepWay> columns = make_training_columns();
+  const std::vector<MeasuredStepWay> ways = ways_of(step);
   Report report;
-  Table table{{"library", "us per step", "low", "high", "best", "note"}, {}};
-  report.csv = rows_of(step, device);
+  report.csv = columns.table(ways);
   report.json = to_json(predicted);
-  report.json["device"] = device;
+  report.json["device"] = step.device;
   report.json["baselines"] = Json::array();
-  for (const BaselineResult& result : step.results) {
-    const std::string library = result.name.substr(0, result.name.find(' '));
-    const bool is_best = best.contains(library) && best.at(library) == &result;
-    table.rows.push_back({result.name, result.ran ? fixed(result.step_us.median, 2) : "",
-                          result.ran ? fixed(result.step_us.low, 2) : "",
-                          result.ran ? fixed(result.step_us.high, 2) : "", is_best ? "yes" : "",
-                          result.ran ? result.note : result.refusal});
-    Json one{{"name", result.name}, {"ran", result.ran}, {"best", is_best}};
-    if (result.ran) {
-      one["step_us"] = rounded(result.step_us.median);
-      one["interval_us"] = {rounded(result.step_us.low), rounded(result.step_us.high)};
-      one["samples"] = result.step_us.samples;
-      one["settings"] = result.settings;
-    } else {
-      one["refusal"] = result.refusal;
-    }
-    report.json["baselines"].push_back(std::move(one));
+  for (const MeasuredStepWay& way : ways) {
+    report.json["baselines"].push_back(columns.json(way));
   }
-  report.text = describe(network) + ", " + describe(predicted.training.stack, network) +
-                ", forward and all gradients on " + device + "\n\n" + to_aligned(table) + "\nmodel, of its pick, " +
-                (is_on_chip(predicted.planned->plan) ? kOwn : "cudnn") + ": " +
-                fixed(predicted.planned->prediction.step_us, 2) + " us\n";
+  report.text =
+      describe(network) + ", " + describe(predicted.training.stack, network) + ", forward and all gradients on " +
+      step.device + "\n\n" +
+      to_aligned(columns.table(ways, {"library", "us", "low_us", "high_us", "samples", "predicted_us", "best", "pick",
+                                      "forward_us", "backward_us", "products_us", "other_us", "note", "refusal"})) +
+      "\nmodel, of its pick, " + (is_on_chip(predicted.planned->plan) ? kOwn : "cudnn") + ": " +
+      fixed(predicted.planned->prediction.step_us, 2) + " us\n";
   for (const RankedTraining& one : predicted.ranking) {
     if (one.is_library()) {
       report.text +=
@@ -159,25 +162,14 @@ Report report_of(const MeasuredStep& step, const std::string& device) {
     }
   }
   if (step.own) {
-    report.text += std::string("model, ") + kOwn + ": " + fixed(step.own->price.us / network.steps, 2) + " us\n";
+    report.text += std::string("model, ") + kOwn + ": " + fixed(step.own->price.us / network.steps, 2) + " us\n" +
+                   to_string(step.own->plan) + '\n';
     if (step.own->refused) {
+      report.text += "the compiler spills " + to_string(*step.own->refused) + '\n';
       report.json["refused_plan"] = to_string(*step.own->refused);
     }
   }
   return report;
-}
-
-std::vector<BaselineResult> time_libraries(const Training& training, const MeasureOptions& options) {
-  constexpr int kWarmUps = 2;
-  const auto all = [](const BaselineCandidate&) { return true; };
-  TimedBaselines baselines(training_baseline_candidates(training.network, training.stack), training.network, {}, all,
-                           options.say);
-  options.say("measuring " + describe(training.network));
-  const Stream stream;
-  for (int repeat = -kWarmUps; repeat < options.repeats; ++repeat) {
-    baselines.run_each(stream, /*warm_up=*/repeat < 0);
-  }
-  return baselines.results();
 }
 
 // All that needs no GPU.
@@ -197,77 +189,69 @@ PreparedStep prepare_step(const Chip& chip, AskedTraining asked, const std::stri
   return prepared;
 }
 
-MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, const MeasureOptions& options) {
+MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, const std::string& device,
+                          const MeasureOptions& options) {
   const AskedTraining& asked = prepared.asked;
-  MeasuredStep step{asked, predict_training(chip, asked.training, asked.constraints), {}, {}};
-  options.say("measuring " + describe(asked.training.network));
+  const Recurrent& network = asked.training.network;
+  MeasuredStep step{asked, device, predict_training(chip, asked.training, asked.constraints), {}, {}};
+  std::vector<Way> ways;
   try {
     if (prepared.problem) {
       std::rethrow_exception(prepared.problem);
     }
-    step.own = time_own_step(chip.chip, asked, *prepared.program, options.repeats);
-    step.results.push_back(step.own->result);
+    step.own = load_own_step(chip.chip, asked, *prepared.program);
+    ways = {std::move(step.own->ways.graph), std::move(step.own->ways.parts)};
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
     if (!options.baselines) {
       throw;
     }
-    step.results.emplace_back().name = kOwn;
-    step.results.back().refusal = error.what();
+    step.own.reset();
+    ways.push_back({.name = kOwn, .failure = error.what()});
   }
+  const std::size_t first_library = ways.size();
   if (options.baselines) {
-    std::ranges::move(time_libraries(asked.training, options), std::back_inserter(step.results));
+    std::ranges::move(
+        baseline_ways(training_baseline_candidates(network, asked.training.stack), network, {}, options.say),
+        std::back_inserter(ways));
   }
+  options.say("measuring " + describe(network));
+  time_ways(ways, options.timing);
+  if (step.own) {  // its parts are beside it, and no way of their own
+    step.own->ways.parts = std::move(ways[1]);
+  }
+  step.ways.push_back(std::move(ways[0]));
+  step.ways.insert(step.ways.end(), std::move_iterator(ways.begin() + static_cast<std::ptrdiff_t>(first_library)),
+                   std::move_iterator(ways.end()));
   return step;
 }
 
 int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
-  const MeasuredStep step = measure_step(chip, prepare_step(chip.chip, asked, manifest.architecture), options);
-  output.write(report_of(step, manifest.gpu));
-  return std::ranges::any_of(step.results, &BaselineResult::ran) ? 0 : 1;
+  const MeasuredStep step =
+      measure_step(chip, prepare_step(chip.chip, asked, manifest.architecture), manifest.gpu, options);
+  output.write(report_of(step));
+  return std::ranges::any_of(step.ways, &Way::ran) ? 0 : 1;
 }
 
-// Every row of a file, as CSV, with a manifest beside the file of -o.
 int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
-  // Some rows are prepared while another is measured.
-  const auto ahead = static_cast<std::size_t>(all_cores());
-  std::vector<std::future<PreparedStep>> prepared(file.size());
-  const auto begin_row = [&](std::size_t i) {
-    if (i < file.size()) {
-      prepared[i] = std::async(std::launch::async, [&, i] {
-        return prepare_step(chip.chip, read_training_row(file, i), manifest.architecture);
+  const Columns<MeasuredStepWay> columns = make_training_columns();
+  return measure_rows(
+      file, columns.table({}).columns, output,
+      [&](std::size_t i) { return prepare_step(chip.chip, read_training_row(file, i), manifest.architecture); },
+      [&](std::size_t, std::future<PreparedStep> prepared) {
+        const MeasuredStep step = measure_step(chip, prepared.get(), manifest.gpu, options);
+        RowsMeasured rows;
+        for (const MeasuredStepWay& way : ways_of(step)) {
+          rows.cells.push_back(columns.cells(way));
+        }
+        if (step.own && !step.ways.front().ran()) {
+          rows.problems.push_back(step.ways.front().failure);
+        }
+        return rows;
       });
-    }
-  };
-  for (std::size_t i = 0; i < ahead; ++i) {
-    begin_row(i);
-  }
-  std::size_t failed = 0;
-  for (std::size_t i = 0; i < file.size(); ++i) {
-    Table rows;
-    begin_row(i + ahead);
-    try {
-      rows = rows_of(measure_step(chip, prepared[i].get(), options), manifest.gpu);
-    } catch (const std::exception& error) {
-      ++failed;
-      std::cerr << file.file() << ": row " << i + 1 << ": " << error.what() << '\n';
-      continue;
-    }
-    if (i == failed) {
-      output.append(csv_line(rows.columns));
-    }
-    std::ranges::for_each(rows.rows, [&](const auto& row) { output.append(csv_line(row)); });
-  }
-  output.finish();
-  if (!output.path().empty()) {
-    OutputFile manifest_file(manifest_path(output.path()));
-    manifest_file.write(to_json_text(manifest));
-    manifest_file.commit();
-  }
-  return failed == 0 ? 0 : 1;
 }
 
 // Compiles the plans' kernels without a GPU, on all cores, and reports registers and spills.
@@ -337,6 +321,10 @@ int compile_all_of(const ChipFile& chip, int count, const std::function<AskedTra
 
 }  // namespace
 
+ColumnGroup training_columns() {
+  return make_training_columns().group("training");
+}
+
 int measure_training(const Options& options, const ChipFile& chip, std::optional<AskedTraining> one,
                      const MeasureOptions& measure_options) {
   Output output(options);
@@ -345,9 +333,6 @@ int measure_training(const Options& options, const ChipFile& chip, std::optional
   }
   const auto file = one ? std::nullopt : std::optional<CsvReader>(options.text("configurations"));
   if (!options.flag("compile-only")) {
-    if (file && options.given("format") && output.format() != Format::csv) {
-      throw InputError("--configurations writes CSV: leave --format out");
-    }
     return one ? measure_one(chip, *one, measure_options, output) : measure_file(chip, *file, measure_options, output);
   }
   const auto asked_of = [&](int i) { return one ? *one : read_training_row(*file, static_cast<std::size_t>(i)); };

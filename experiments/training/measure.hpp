@@ -3,12 +3,16 @@
 // compute the same. Without a step by --plan the kernels' own choice of plans runs; its price is beside its time.
 #pragma once
 
+#include "experiments/command/columns.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/training/answers.hpp"
 
 #include <optional>
 
 namespace onchip {
+
+// What the columns of its rows mean.
+ColumnGroup training_columns();
 
 // `one`: without, every row of the file of --configurations (read_training_row). With --compile-only nothing runs.
 int measure_training(const Options& options, const ChipFile& chip, std::optional<AskedTraining> one,

@@ -3,7 +3,6 @@
 
 #include "kernels/api/confirmed_plan.hpp"
 #include "model/base/error.hpp"
-#include "model/base/units.hpp"
 
 namespace onchip {
 namespace {
@@ -36,22 +35,11 @@ OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::
   return {training_program(size, precision, plan.chosen, mask, chip, architecture), plan.refused};
 }
 
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made, int repeats) {
-  OwnStep own;
-  own.plan = made.program.plan;
-  own.refused = made.refused;
-  own.timing = time_training(made.program, size_of(asked.training), asked.training.network.precision, repeats);
-  const TrainingTiming& timing = own.timing;
-  own.result.name = kOwn;
-  own.result.ran = true;
-  own.result.step_us = timing.graph;
-  own.result.settings = "forward and all gradients, CUDA graph";
-  own.result.note = "forward " + fixed(timing.forward.median, 2) + ", backward " + fixed(timing.backward.median, 2) +
-                    ", products " + fixed(timing.products.median, 2) + ", other " + fixed(timing.other.median, 2) +
-                    (timing.spill_bytes > 0 ? ", spills " + std::to_string(timing.spill_bytes) + " B" : "") + "; " +
-                    to_string(own.plan) + (own.refused ? "; the compiler spills " + to_string(*own.refused) : "");
-  own.price = predict(chip, asked.training, own.plan).iteration;
-  return own;
+OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made) {
+  return {.ways = training_ways(made.program, size_of(asked.training), asked.training.network.precision),
+          .plan = made.program.plan,
+          .refused = made.refused,
+          .price = predict(chip, asked.training, made.program.plan).iteration};
 }
 
 }  // namespace onchip

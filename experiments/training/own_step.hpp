@@ -3,8 +3,7 @@
 #pragma once
 
 #include "experiments/training/answers.hpp"
-#include "kernels/baselines/baseline.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_timing.hpp"
 #include "model/training/price.hpp"
 
@@ -24,14 +23,13 @@ struct OwnProgram {
 OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
 
 struct OwnStep {
-  BaselineResult result;
-  TrainingTiming timing;
-  TrainingPlan plan;  // that ran
+  TrainingWays ways;
+  TrainingPlan plan;  // that runs
   std::optional<TrainingPlan> refused;
   PhasePrice price;  // of that plan, of an iteration
 };
 
-// On the current device. Throws CudaError.
-OwnStep time_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& own, int repeats);
+// Onto the current device, to be timed. Throws CudaError.
+OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made);
 
 }  // namespace onchip

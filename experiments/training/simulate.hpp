@@ -4,9 +4,9 @@
 
 #include "experiments/command/options.hpp"
 #include "experiments/command/output.hpp"
-#include "experiments/command/table.hpp"
 #include "experiments/training/answers.hpp"
 #include "experiments/validation/accuracy.hpp"
+#include "model/base/table.hpp"
 #include "sim/simulate.hpp"
 
 #include <string>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/validation/accuracy.hpp"
 
+#include "model/base/statistics.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -100,14 +102,6 @@ Picks score_picks(std::span<const Choice> choices) {
     }
   }
   return picks;
-}
-
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  const double place = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return std::lerp(values[below], values[above], place - static_cast<double>(below));
 }
 
 Accuracy score(std::span<const Comparison> comparisons) {

@@ -51,7 +51,4 @@ struct Picks {
 };
 Picks score_picks(std::span<const Choice> choices);
 
-// The q-quantile, linear between order statistics. Expects at least one value.
-double quantile(std::vector<double> values, double q);
-
 }  // namespace onchip

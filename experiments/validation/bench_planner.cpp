@@ -2,11 +2,11 @@
 // Questions to the planner per second on one core, and how long the slowest kinds of them take.
 //   bench_planner [NUMBER [SEED]]
 //   bench_planner check [NUMBER [SEED]]   whether the exhaustive search has the same answers: a plan of equal time
-#include "experiments/validation/clocks.hpp"
 #include "experiments/validation/drawn_questions.hpp"
 #include "model/answer/capacity.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/parallel.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <algorithm>
 #include <cmath>

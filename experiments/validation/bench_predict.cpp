@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predictions per second on one core, over a varied list of configurations, and allocations in that loop (none).
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "model/sparse/family.hpp"
 
 #include <chrono>

@@ -2,9 +2,9 @@
 // onchip stamp: measured rows keep their fingerprints through changes of the source's words. A row whose machine code
 // is found the same gets today's fingerprint of the source; one without a fingerprint of its machine code gets it while
 // that of its source is today's. A row whose machine code differs is left as it is.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/measurement/configuration.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA

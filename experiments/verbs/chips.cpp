@@ -6,6 +6,7 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/cost_groups.hpp"
+#include "model/sparse/register_costs.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -168,6 +169,27 @@ Report list_cost_terms(const CostValues& values) {
   return report;
 }
 
+Report list_register_costs() {
+  Report report;
+  report.json = {{"costs", Json::array()}};
+  report.csv.columns = {"cost"};
+  report.csv.columns.insert(report.csv.columns.end(), kRegisterArchitectures.begin(), kRegisterArchitectures.end());
+  report.csv.columns.insert(report.csv.columns.end(), {"unit", "meaning", "source"});
+  for (const RegisterCostRow& row : kRegisterCosts) {
+    Json json{{"cost", row.name}, {"unit", "registers"}, {"meaning", row.meaning}, {"source", row.source}};
+    std::vector<std::string> cells{std::string(row.name)};
+    for (std::size_t i = 0; i < kRegisterArchitectures.size(); ++i) {
+      json[std::string(kRegisterArchitectures[i])] = row.registers[i];
+      cells.push_back(format_number(row.registers[i]));
+    }
+    cells.insert(cells.end(), {"registers", std::string(row.meaning), std::string(row.source)});
+    report.json["costs"].push_back(std::move(json));
+    report.csv.rows.push_back(std::move(cells));
+  }
+  report.text = to_aligned(report.csv);
+  return report;
+}
+
 }  // namespace
 
 int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -180,7 +202,9 @@ int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
        "chips). With -o NAME.toml or --format toml it is a chip file, which --chip takes.")
       ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
        "Change a number of the chip; repeatable.")
-      ("cost-terms", "List the terms of the prices instead: value, unit, what each was fitted to.");
+      ("cost-terms", "List the terms of the prices instead: value, unit, what each was fitted to.")
+      ("register-costs", "List what stands in for the compiler where there is none instead: registers of a thread of "
+       "sparse plans beside its weights, by architecture.");
   // clang-format on
   const auto options = parse_options(verb, arguments, {group, output_options()}, "chip");
   if (!options) {
@@ -204,6 +228,8 @@ int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
   Output output(*options);
   if (options->flag("cost-terms")) {
     output.write(list_cost_terms(chips.empty() ? kCostDefaults : chips.front().chip.cost));
+  } else if (options->flag("register-costs")) {
+    output.write(list_register_costs());
   } else {
     output.write(chips.empty() ? list_chips() : chips.size() == 1 ? show_chip(chips.front()) : compare_chips(chips));
   }

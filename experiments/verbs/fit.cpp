@@ -6,6 +6,7 @@
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
 #include "experiments/feed_forward/questions.hpp"
+#include "experiments/measurement/configuration.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"

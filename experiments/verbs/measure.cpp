@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip measure: plans as CUDA kernels, on this machine's GPU; without one as far as kernel_checks.hpp goes.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
@@ -11,25 +12,23 @@
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/command/progress.hpp"
-#include "experiments/feed_forward/ways_report.hpp"
+#include "experiments/feed_forward/measure.hpp"
 #include "experiments/measurement/compilation.hpp"
-#include "experiments/measurement/kernel_checks.hpp"
+#include "experiments/measurement/measured_plans.hpp"
+#include "experiments/measurement/measured_rows.hpp"
 #include "experiments/measurement/measurement.hpp"
-#include "experiments/reports/families.hpp"
-#include "experiments/reports/feed_forward.hpp"
+#include "experiments/reports/kernel_checks.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
 #include "experiments/training/measure.hpp"
-#include "kernels/feed_forward/network/planned_network.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/base/parallel.hpp"
-#include "model/sparse/price.hpp"
 #endif
 
 #include <algorithm>
+#include <array>
 #include <future>
-#include <iostream>
-#include <memory>
+#include <iterator>
 
 namespace onchip {
 namespace {
@@ -51,7 +50,9 @@ OptionGroup measure_options() {
       ("capture", po::value<std::string>()->value_name("FILE"),
        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
        "simulate generates.")
-      ("repeats", po::value<std::string>()->value_name("N")->default_value("15"), "Take this many samples.")
+      ("repeats", po::value<std::string>()->value_name("N")->default_value("30"),
+       "Take at most this many samples: fewer once the 95 % interval of the median is within 1 % of it.")
+      ("columns", "Say instead what the columns of all answers mean, as rows of their own.")
       ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With --capture "
        "the accesses of that.")
       ("compile-only", "Compile without a GPU, and report registers and spills.")
@@ -136,161 +137,105 @@ void refuse_contradictions(const Options& options) {
   }
 }
 
-// Everything that measure() compiles.
-std::vector<CompileRequest> compile_requests(const Recurrent& network, const Plan& plan,
-                                             const std::string& architecture, const MeasureOptions& options) {
-  std::vector<CompileRequest> requests{compile_request(network, plan, architecture),
-                                       compile_order_request(network, plan, architecture)};
-  if (options.floor) {
-    requests.push_back(compile_request(network, plan, architecture, Work::exchange_only));
-  }
-  if (options.clocks) {
-    requests.push_back(compile_request(network, plan, architecture, Work::clocked));
-  }
-  return requests;
-}
+// ---- recurrent networks ---------------------------------------------------------------------------------------------
 
-MeasuredNetwork measure_one(const Chip& chip, const Prepared& prepared, const PlannedNetwork& planned,
-                            const MeasureOptions& options) {
-  // Plans whose state goes from L2 to registers read none from shared memory.
-  const double reads_us = std::visit(
-      [&](const auto& layout) {
-        if constexpr (requires { conflict_free_reads_us(chip, layout.geometry); }) {
-          return conflict_free_reads_us(chip, layout.geometry);
-        } else {
-          return 0.0;
-        }
-      },
-      prepared.layout);
-  return {planned, prepared.matrix->nnz(), gather_wavefronts(prepared.layout).busiest_sm, reads_us,
-          measure(prepared, options)};
-}
-
-// ---- many configurations --------------------------------------------------------------------------------------------
-
-int measure_file(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options, Output& output) {
-  if (options.given("format") && output.format() != Format::csv) {
-    throw InputError("--configurations writes CSV: leave --format out");
-  }
+int measure_plans_of_file(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options,
+                          Output& output) {
   const CsvReader file(options.text("configurations"));
-  const Manifest manifest = current_manifest();
-  std::optional<OutputFile> manifest_file;
-  if (!output.path().empty()) {
-    manifest_file.emplace(manifest_path(output.path()));
+  const bool are_families = compares_families(options);
+  for (const char* column : {"plan", "family"}) {
+    if (are_families && file.has(column)) {
+      throw InputError(file.file() + ": the column '" + column + "' contradicts --plan all");
+    }
   }
-
+  const std::string architecture = current_manifest().architecture;
   struct Job {
-    Configuration configuration;
-    ChosenPlan planned;
-    bool is_planned = false;
+    PlansToMeasure plans;
     std::string problem;
   };
   std::vector<Job> jobs(file.size());
   Progress progress;
   progress.show("planning and compiling " + std::to_string(jobs.size()) + " configurations");
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i].configuration = read_configuration_row(file, i);
+    jobs[i].plans.configuration = read_configuration_row(file, i);
   }
+  constexpr std::array kWithout{CusparsePlan::kName};
   parallel_for(static_cast<int>(jobs.size()), all_cores(), [&](int i) {
     Job& job = jobs[static_cast<std::size_t>(i)];
+    const Configuration configuration = job.plans.configuration;
     try {
-      job.planned = compiled_plan(chip.chip, job.configuration, row_profile(job.configuration), manifest.architecture);
-      job.is_planned = true;
-      if (!is_on_chip(job.planned.plan)) {
-        throw InputError("a library's times are measured with --plan all");
-      }
+      const RowProfile rows = row_profile(configuration);
+      job.plans = are_families ? families_to_measure(chip.chip, configuration, rows, architecture, kWithout)
+                               : plan_to_measure(chip.chip, configuration, rows, architecture);
     } catch (const std::exception& error) {
       job.problem = error.what();
     }
   });
   std::vector<CompileRequest> requests;
   for (const Job& job : jobs) {
-    if (!job.problem.empty()) {
-      continue;
-    }
-    std::ranges::move(
-        compile_requests(job.configuration.network, job.planned.plan, manifest.architecture, measure_options),
-        std::back_inserter(requests));
+    std::ranges::move(compile_requests(job.plans, architecture, measure_options), std::back_inserter(requests));
   }
   // What does not compile here fails again below, where it is reported with its row.
   compile_all(requests, [&](std::size_t done) {
     progress.show("compiling " + std::to_string(done) + " of " + std::to_string(requests.size()));
   });
-
-  output.append(csv_line(result_columns()));
-  // Some rows are prepared while another is measured.
-  const auto ahead = static_cast<std::size_t>(all_cores());
-  std::vector<std::future<Prepared>> prepared(jobs.size());
-  const auto begin_row = [&](std::size_t i) {
-    if (i < jobs.size() && jobs[i].problem.empty()) {
-      prepared[i] = std::async(std::launch::async, [&job = jobs[i], &measure_options] {
-        return prepare_row(job.configuration, job.planned, recurrent_matrix(job.configuration), measure_options);
-      });
-    }
-  };
-  for (std::size_t i = 0; i < ahead; ++i) {
-    begin_row(i);
-  }
-  std::size_t failed = 0;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    Job& job = jobs[i];
-    progress.show("measuring " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()) + ": " +
-                  describe(job.configuration.network));
-    begin_row(i + ahead);
-    std::vector<std::string> cells;
-    if (job.problem.empty()) {
-      try {
-        const MeasuredNetwork result = measure_one(chip.chip, prepared[i].get(), job.planned, measure_options);
-        cells = result_cells(job.configuration, result);
-        if (!result.measurement.correct) {
-          job.problem = "wrong: relative error " + significant(result.measurement.relative_error, 3) + ", at most " +
-                        significant(result.measurement.tolerance, 3) + " allowed";
+  return measure_rows(
+      file, measured_plan_columns().table({}).columns, output,
+      [&](std::size_t i) {
+        const Configuration& configuration = jobs[i].plans.configuration;
+        return jobs[i].problem.empty() ? prepare_plans(jobs[i].plans, recurrent_matrix(configuration), measure_options)
+                                       : PreparedPlans();
+      },
+      [&](std::size_t i, std::future<PreparedPlans> prepared) {
+        const PlansToMeasure& plans = jobs[i].plans;
+        progress.show("measuring " + std::to_string(i + 1) + " of " + std::to_string(jobs.size()) + ": " +
+                      describe(plans.configuration.network));
+        const auto named = [&](const std::string& problem) {
+          return "(" + describe(plans.configuration.network) + "): " + problem;
+        };
+        RowsMeasured rows;
+        const auto add = [&](const MeasuredPlan& plan) { rows.cells.push_back(measured_plan_columns().cells(plan)); };
+        try {
+          if (!jobs[i].problem.empty()) {
+            throw InputError(jobs[i].problem);
+          }
+          for (const MeasuredPlan& plan : measure_plans(chip.chip, plans, prepared.get(), measure_options).plans) {
+            add(plan);
+            if (plan.has_failed()) {
+              rows.problems.push_back(named(std::string(plan.ranked.family) + ": " + plan.note()));
+            }
+          }
+        } catch (const std::exception& error) {
+          rows.problems.push_back(named(error.what()));
+          if (!are_families) {  // a configuration that could not be measured still has its row
+            add({.configuration = plans.configuration, .ranked = {}});
+          }
         }
-      } catch (const std::exception& error) {
-        job.problem = error.what();
-      }
-    }
-    if (!job.problem.empty()) {
-      ++failed;
-      progress.clear();
-      std::cerr << file.file() << ": row " << i + 1 << " (" << describe(job.configuration.network)
-                << "): " << job.problem << '\n';
-    }
-    if (cells.empty()) {
-      cells = failed_cells(job.configuration, job.is_planned ? to_string(job.planned.plan) : "");
-    }
-    output.append(csv_line(cells));
-  }
-  output.finish();
-  if (manifest_file) {
-    manifest_file->write(to_json_text(manifest));
-    manifest_file->commit();
-  }
-  return failed == 0 ? 0 : 1;
+        progress.clear();
+        return rows;
+      });
 }
 
-// ---- one configuration ----------------------------------------------------------------------------------------------
-
-int measure_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
-                    Output& output) {
+int measure_plans_once(const ChipFile& chip, const Configuration& configuration, bool are_families,
+                       const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
-  const ChosenPlan planned =
-      compiled_plan(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture);
-  auto preparing = std::async(std::launch::async, [&] { return prepare_row(configuration, planned, matrix, options); });
-  if (planned.prediction.footprint.fits) {  // what does not compile here fails again where it is needed
-    compile_all(compile_requests(configuration.network, planned.plan, manifest.architecture, options),
-                [](std::size_t) {});
+  const RowProfile rows = row_profile(configuration, *matrix);
+  const PlansToMeasure plans = are_families ? families_to_measure(chip.chip, configuration, rows, manifest.architecture)
+                                            : plan_to_measure(chip.chip, configuration, rows, manifest.architecture);
+  auto preparing = std::async(std::launch::async, [&] { return prepare_plans(plans, matrix, options); });
+  // What does not compile here fails again where it is needed.
+  compile_all(compile_requests(plans, manifest.architecture, options), [](std::size_t) {});
+  const MeasuredPlans measured = measure_plans(chip.chip, plans, preparing.get(), options);
+  output.write(are_families ? families_report(chip, measured, manifest) : plan_report(chip, measured, manifest));
+  if (output.format() == Format::csv) {
+    write_manifest_beside(output, manifest);
   }
-  const MeasuredNetwork result = measure_one(chip.chip, preparing.get(), planned, options);
-  output.write(report_result({chip.chip.name, configuration, planned}, result, manifest));
-  if (!output.path().empty() && output.format() == Format::csv) {
-    OutputFile manifest_file(manifest_path(output.path()));
-    manifest_file.write(to_json_text(manifest));
-    manifest_file.commit();
-  }
-  return result.measurement.correct ? 0 : 1;
+  return std::ranges::any_of(measured.plans, &MeasuredPlan::is_timed) &&
+                 std::ranges::none_of(measured.plans, &MeasuredPlan::has_failed)
+             ? 0
+             : 1;
 }
 
 #endif
@@ -307,6 +252,13 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
 #ifdef ONCHIP_HAS_CUDA
+  if (options->flag("columns")) {
+    std::vector<ColumnGroup> groups{measured_plan_columns().group("recurrent networks"), baseline_column_group(),
+                                    whole_network_columns(), training_columns()};
+    std::ranges::move(inference_column_groups(), std::back_inserter(groups));
+    Output(*options).write(explain(groups));
+    return 0;
+  }
   const bool is_feed_forward =
       asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
   const bool trains_file = options->text("mode") == "train" && options->given("configurations");
@@ -317,12 +269,16 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
   MeasureOptions measure_options;
-  measure_options.repeats = static_cast<int>(options->whole("repeats", 1, 100000));
+  measure_options.timing.most_samples = static_cast<int>(options->whole("repeats", 1, 100000));
   measure_options.floor = options->flag("floor");
   measure_options.clocks = options->flag("clocks");
   measure_options.baselines = options->flag("baselines");
   Progress progress;
   measure_options.say = [&](const std::string& what) { progress.show(what); };
+  if (options->given("configurations") && !options->flag("compile-only") && options->given("format") &&
+      options->text("format") != "csv") {
+    throw InputError("--configurations writes CSV: leave --format out");
+  }
   if (training || trains_file) {
     return measure_training(*options, chip, std::move(training), measure_options);
   }
@@ -331,13 +287,11 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
                   {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
     const std::string network = options->text("network");
     const std::string images = options->given("images") ? options->text("images") : "digits:60000";
-    const std::string plan = options->given("plan") ? options->text("plan") : "";
-    const bool is_staged = plan.starts_with(StagedPlan::kName);
+    const InferenceConstraints plan = read_inference_constraints(options->given("plan") ? options->text("plan") : "");
+    const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
     const bool are_ways = is_staged || measure_options.baselines;
     if (is_staged) {
-      parse_staged_plan(plan);
-    } else {
-      check_family(plan);
+      check(std::get<StagedPlan>(*plan.plan));
     }
     if (are_ways) {
       refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},
@@ -360,8 +314,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (options->given("configurations")) {
     Output output(*options);
-    return compares_families(*options) ? measure_families_file(*options, chip, measure_options, output)
-                                       : measure_file(*options, chip, measure_options, output);
+    return measure_plans_of_file(*options, chip, measure_options, output);
   }
   const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   measure_options.seed = configuration.seed;
@@ -383,11 +336,10 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   if (options->flag("interpret")) {
     return interpret_network(chip, configuration, measure_options, output);
   }
-  if (is_of_library || compares_families(*options)) {
-    return measure_families_once(chip, configuration, measure_options, output);
-  }
-  return options->flag("compile-only") ? compile_only(*options, chip, configuration, output)
-                                       : measure_network(chip, configuration, measure_options, output);
+  return options->flag("compile-only")
+             ? compile_only(*options, chip, configuration, output)
+             : measure_plans_once(chip, configuration, is_of_library || compares_families(*options), measure_options,
+                                  output);
 #else
   throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip predict: the analytic model's answer for one network; with --plan all, of every family, and why it lost.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip reproduce: claims of papers beside what the model says and what was measured.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/measurement/configuration.hpp"
 #include "experiments/reports/replication_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"

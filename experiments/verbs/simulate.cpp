@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip simulate: one network, many, a training step, or a trace from a file, replayed on a simulated chip.
 #include "experiments/training/simulate.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
+#include "experiments/command/ranks.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/feed_forward/simulation.hpp"
 #include "experiments/reports/simulation_files.hpp"
 #include "experiments/reports/simulation_report.hpp"
-#include "experiments/validation/ranks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
@@ -242,7 +243,10 @@ int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   if (asks_feed_forward(*options, {network_options(), plan_options(), file_options()})) {
-    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options));
+    if (options->given("without")) {
+      throw InputError("--without changes times, and --network says none");
+    }
+    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options).threads);
   }
   if (asks_training(*options)) {
     refuse_beside(*options, "mode", {file_options()}, {});

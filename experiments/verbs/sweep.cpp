@@ -100,10 +100,7 @@ SweepSpec read_spec(const Options& options) {
     spec.fix("directions", "2");
   }
   for (const std::string& assignment : options.list("set")) {
-    of_option("set", [&] {
-      const std::size_t equals = std::min(assignment.find('='), assignment.size());
-      spec.fix(assignment.substr(0, equals), assignment.substr(std::min(equals + 1, assignment.size())));
-    });
+    of_option("set", [&] { spec.fix(assignment); });
   }
   for (const std::string& axis : options.list("axis")) {
     of_option("axis", [&] { spec.add_axis(axis); });
@@ -182,10 +179,12 @@ PlannedNetwork measured(const Chip& chip, const Configuration& configuration, co
   if (planned.prediction.footprint.fits) {
     MeasureOptions options;
     options.seed = configuration.seed;
+    const auto matrix = recurrent_matrix(configuration);
+    const Prepared prepared = prepare(configuration.network, planned.plan, matrix, options);
     const Measurement measurement =
-        measure(prepare_row(configuration, planned, recurrent_matrix(configuration), options), options);
-    if (!measurement.correct) {
-      throw InputError("the kernel's results are wrong");
+        measure(configuration.network, *matrix, {&prepared, 1}, /*libraries=*/{}, options).kernels.front();
+    if (!measurement.failure.empty()) {
+      throw InputError(measurement.failure);
     }
     Prediction& prediction = planned.prediction;
     prediction.terms = {};

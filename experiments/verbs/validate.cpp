@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/feed_forward/validation.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "experiments/training/simulate.hpp"
-#include "experiments/validation/inferences.hpp"
-#include "experiments/validation/trainings.hpp"
+#include "experiments/training/validation.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
@@ -152,10 +153,6 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   const ChipFile chip = chip_of(options, path);
   const std::size_t first = data.rows.size();
   const bool in_sample = is_in_sample(std::filesystem::absolute(path).lexically_normal().generic_string());
-  std::vector<Chip> ablated;
-  for (const Ablation& ablation : data.ablations) {
-    ablated.push_back(without(chip.chip, ablation));
-  }
   for (std::size_t i = 0; i < file.size(); ++i) {
     ValidationRow row{file.file(),
                       chip.chip.name,
@@ -166,7 +163,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
                       false,
                       {}};
     const Recurrent& network = row.configuration.network;
-    if (file.has("note") && file.text(i, "plan").empty()) {
+    if (file.has("note") && !file.text(i, "note").empty() && file.text(i, "plan").empty()) {
       ++data.left_out;
       continue;
     }
@@ -195,9 +192,9 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
     row.comparison.low = prediction.low_us;
     row.comparison.high = prediction.high_us;
     row.in_sample = in_sample;
-    for (const Chip& ablated_chip : ablated) {
-      row.ablated_us.push_back(predict(ablated_chip, network, *row.configuration.plan).step_us);
-    }
+    row.without = predict_without(chip.chip, data.ablations, [&](const Chip& changed) {
+      return predict(changed, network, *row.configuration.plan).step_us;
+    });
     data.rows.push_back(std::move(row));
   }
   if (options.flag("simulate")) {
@@ -206,12 +203,10 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   find_stale(data, first, path);
 }
 
-int validate_trainings(const Options& options, std::span<const std::filesystem::path> files, double max_mape,
-                       std::size_t shown_rows, Output& output) {
-  for (const char* what : {"without", "machine-code"}) {
-    if (options.given(what)) {
-      throw InputError("--" + std::string(what) + " is of inference; these files are of training steps");
-    }
+int validate_trainings(const Options& options, std::span<const std::filesystem::path> files,
+                       std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
+  if (options.given("machine-code")) {
+    throw InputError("--machine-code is of inference; these files are of training steps");
   }
   std::vector<TrainingRow> rows;
   std::vector<RecurrenceRow> recurrences;
@@ -224,7 +219,7 @@ int validate_trainings(const Options& options, std::span<const std::filesystem::
     if (options.flag("simulate")) {
       std::ranges::move(simulate_recurrences(file, chip, read_simulation(options)), std::back_inserter(recurrences));
     } else {
-      std::ranges::move(read_trainings(file, chip), std::back_inserter(rows));
+      std::ranges::move(read_trainings(file, chip, ablations), std::back_inserter(rows));
     }
   }
   if (!recurrences.empty()) {
@@ -234,13 +229,13 @@ int validate_trainings(const Options& options, std::span<const std::filesystem::
   if (std::ranges::all_of(rows, &TrainingRow::is_library)) {
     throw InputError(files.front().string() + ": no row of onchip's has a time");
   }
-  output.write(report(rows, shown_rows));
+  output.write(report(rows, ablations, shown_rows));
   return score(rows).mape_percent <= max_mape ? 0 : 1;
 }
 
-int validate_inferences(const Options& options, std::span<const std::filesystem::path> files, double max_mape,
-                        std::size_t shown_rows, Output& output) {
-  for (const char* what : {"simulate", "without", "machine-code"}) {
+int validate_inferences(const Options& options, std::span<const std::filesystem::path> files,
+                        std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
+  for (const char* what : {"simulate", "machine-code"}) {
     if (options.given(what)) {
       throw InputError("--" + std::string(what) + " is of recurrent networks; these files are of feed-forward ones");
     }
@@ -254,7 +249,7 @@ int validate_inferences(const Options& options, std::span<const std::filesystem:
       throw InputError(path.string() +
                        ": rows of recurrent networks beside files of feed-forward ones; validate them apart");
     }
-    read_inferences(file, chip_of(options, path), known, inferences,
+    read_inferences(file, chip_of(options, path), ablations, known, inferences,
                     [&](const std::string& what) { progress.show(what); });
   }
   progress.clear();
@@ -264,7 +259,7 @@ int validate_inferences(const Options& options, std::span<const std::filesystem:
   std::vector<Comparison> comparisons;
   std::ranges::transform(inferences.rows, std::back_inserter(comparisons), &InferenceRow::comparison);
   const Accuracy all = score(comparisons);
-  output.write(report(inferences, all, shown_rows));
+  output.write(report(inferences, all, ablations, shown_rows));
   return all.mape_percent <= max_mape && inferences.failed.empty() ? 0 : 1;
 }
 
@@ -322,16 +317,16 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (files.empty()) {
     files = shipped_data();
   }
-  if (std::ranges::any_of(files, [](const auto& file) { return has_inferences(CsvReader(file)); })) {
-    return validate_inferences(*options, files, max_mape, shown_rows, output);
-  }
-  if (std::ranges::any_of(files, [](const auto& file) { return has_trainings(CsvReader(file)); })) {
-    return validate_trainings(*options, files, max_mape, shown_rows, output);
-  }
   ValidationData data;
   data.compares_code = options->flag("machine-code");
   if (!options->flag("simulate")) {
     data.ablations = read_ablations(options->list("without"));
+  }
+  if (std::ranges::any_of(files, [](const auto& file) { return has_inferences(CsvReader(file)); })) {
+    return validate_inferences(*options, files, data.ablations, max_mape, shown_rows, output);
+  }
+  if (std::ranges::any_of(files, [](const auto& file) { return has_trainings(CsvReader(file)); })) {
+    return validate_trainings(*options, files, data.ablations, max_mape, shown_rows, output);
   }
 #ifndef ONCHIP_HAS_CUDA
   if (data.compares_code) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API's feed-forward networks.
 #include "kernels/api/cuda_errors.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/network_inference.hpp"
-#include "model/feed_forward/network_text.hpp"
 #ifdef ONCHIP_HAS_CUDA
-#include "kernels/feed_forward/network/kernel_inference.hpp"
+#include "kernels/api/kernel_inference.hpp"
 #endif
 
 #include <limits>

@@ -5,7 +5,7 @@
 #include "kernels/recurrent/recurrence.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@
 #include <utility>
 
 struct onchip_program {
-  std::shared_ptr<const onchip::Program> program;
+  std::shared_ptr<const onchip::RecurrenceProgram> program;
   onchip_fit fit;
 };
 struct onchip_recurrence {
@@ -29,7 +29,7 @@ struct onchip_recurrence {
 namespace onchip {
 namespace {
 
-static_assert(ONCHIP_WORKSPACE_ALIGNMENT == kWorkspaceAlignment);
+static_assert(ONCHIP_WORKSPACE_ALIGNMENT == kArrayAlignment);
 
 Sequences read_sequences(const Recurrent& network, const onchip_sequences* given) {
   require_struct(given, "sequences");
@@ -88,7 +88,7 @@ onchip_status onchip_program_create(const onchip_chip* chip, const onchip_networ
     const auto bias = [&, rows = static_cast<std::size_t>(asked.rows())](const float* values) {
       return values == nullptr ? std::span<const float>() : std::span<const float>(values, rows);
     };
-    auto made = std::make_shared<const Program>(
+    auto made = std::make_shared<const RecurrenceProgram>(
         make_program(make_layout(asked, planned.plan, weights), {bias(input_bias), bias(recurrent_bias)}, target));
     *program = new onchip_program{std::move(made), to_fit(planned)};
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The half of the C API that needs no CUDA: chips, and questions to the model.
 #include "kernels/api/handles.hpp"
-#include "model/answer/ask.hpp"
-#include "model/plan/plan.hpp"
+#include "model/ask/ask.hpp"
+#include "model/families/plan.hpp"
 
 #include <cmath>
 #include <cstdlib>

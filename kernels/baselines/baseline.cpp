@@ -5,6 +5,7 @@
 #include "kernels/baselines/cudnn.hpp"
 #include "kernels/baselines/cusparse.hpp"
 
+#include <chrono>
 #include <iterator>
 
 namespace onchip {
@@ -54,6 +55,36 @@ std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, cons
   } catch (const CudaError& error) {  // out of memory, no device
     throw BaselineRefusal(error.what());
   }
+}
+
+std::vector<Way> baseline_ways(const std::vector<BaselineCandidate>& candidates, const Recurrent& network,
+                               const SparseMatrix& matrix, const std::function<void(const std::string&)>& say) {
+  using Clock = std::chrono::steady_clock;
+  struct On {
+    Stream stream;
+    EventTimer timer;
+  };
+  const auto shared = std::make_shared<Shared<On>>();
+  std::vector<Way> ways;
+  for (const BaselineCandidate& candidate : candidates) {
+    Way& way = ways.emplace_back(Way{.name = candidate.name, .computes = "whole sequence / steps"});
+    way.library = candidate.library();
+    say("preparing " + candidate.name);
+    const Clock::time_point begin = Clock::now();
+    try {
+      const std::shared_ptr<Baseline> baseline = make_baseline(candidate, network, matrix);
+      way.settings = baseline->settings();
+      way.sample = [baseline, on = shared->get([] { return std::make_shared<On>(); })] {
+        const cudaStream_t stream = on->stream.get();
+        return std::vector{1e3 * on->timer.milliseconds_of(stream, [&] { baseline->enqueue(stream); }) /
+                           baseline->steps()};
+      };
+    } catch (const BaselineRefusal& refusal) {
+      way.failure = refusal.what();
+    }
+    way.preparation_s = std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  return ways;
 }
 
 }  // namespace onchip

@@ -6,6 +6,7 @@
 
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/library.hpp"
+#include "kernels/runtime/timing.hpp"
 #include "model/workload/mask.hpp"
 #include "model/workload/recurrent.hpp"
 
@@ -17,7 +18,7 @@
 
 namespace onchip {
 
-// What an baseline raises when it cannot run a configuration, or is not there: a result, not a failure.
+// What a baseline raises when it cannot run a configuration, or is not there: a result, not a failure.
 using BaselineRefusal = LibraryRefusal;
 
 // A network that is ready to run: memory allocated, weights uploaded, one sequence run and its results looked at.
@@ -82,14 +83,9 @@ class Shared {
 std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix);
 
-struct BaselineResult {
-  std::string name;
-  bool ran = false;
-  std::string refusal;  // why not
-  std::string settings;
-  double preparation_s = 0;  // to make it, or to find that it refuses
-  Timing step_us;
-  std::string note;  // why there are fewer samples than of others
-};
+// The candidates as ways: each prepared, or with the reason why it refuses. A sample is a run of all its steps, in us
+// of one step. `say`: what is being prepared.
+std::vector<Way> baseline_ways(const std::vector<BaselineCandidate>& candidates, const Recurrent& network,
+                               const SparseMatrix& matrix, const std::function<void(const std::string&)>& say);
 
 }  // namespace onchip

@@ -61,7 +61,8 @@ class DenseLayers final : public LayerProduct {
       const DeviceBuffer<std::int64_t> row_begin{std::span(sparse.row_begin)};
       const DeviceBuffer<std::int32_t> column{std::span(sparse.column)};
       const DeviceBuffer<float> value{std::span(sparse.value)};
-      DenseArguments arguments{row_begin.data(),
+      static_assert(sizeof(long long) == sizeof(std::int64_t));
+      DenseArguments arguments{reinterpret_cast<const long long*>(row_begin.data()),
                                column.data(),
                                value.data(),
                                weights.data(),

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/baselines/baseline.hpp"
+#include "kernels/feed_forward/device/layerwise_arguments.hpp"
 #include "kernels/feed_forward/inference_program.hpp"
 #include "model/feed_forward/network.hpp"
 
@@ -28,30 +29,6 @@ struct FeatureForm {
   float scale = 1;
 };
 
-struct DeviceFeatures {
-  void *value = nullptr, *residual = nullptr;
-};
-
-// The only parameter of feed_forward_expand, feed_forward_activate and feed_forward_drop, as they have it.
-struct LayerwiseArguments {
-  const std::uint32_t* bitmaps;
-  const float* sums;
-  DeviceFeatures from, to;
-  const float* bias;
-  const std::uint32_t* rows;
-  std::uint32_t* alive;
-  std::uint32_t images, neurons, words;
-  std::uint64_t stride;
-  float clip, scale;
-};
-// And of feed_forward_dense: dense weights [rows, columns], zero before.
-struct DenseArguments {
-  const std::int64_t* row_begin;
-  const std::int32_t* column;
-  const float* value;
-  void* dense;
-  std::uint32_t rows, columns;
-};
 CompileRequest layerwise_request(const FeatureForm& form, const std::string& architecture);
 
 // The weights of all layers in a library's hands.

@@ -9,6 +9,9 @@
 //             +----+    +----+         |   then warp 1, whose lanes stand in another order
 //
 // A load's lanes are in different banks, wherever in its stream each of them is.
+#pragma once
+
+#include "kernels/persistent/word.cuh"
 
 // The word that bit kBit of `bitmap` is of: from `at`, which then is the next one's address, or zero. The address is a sum
 // of bits, not an addition under a predicate: that would have to wait until the load has read its address.

@@ -8,6 +8,12 @@
 //
 // Single words are the fastest on an H200: the same bytes in 16-byte words take 8 to 12 % longer, bulk copies of up to
 // 4 KB 600 cycles more, and plain stores that are polled for 300.
+#pragma once
+
+#include "kernels/dense/spans.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
+#include "kernels/persistent/ranks.cuh"
 
 constexpr bool kInCluster = kExchange == kCluster;
 #if ONCHIP_EXCHANGE == 3
@@ -25,7 +31,6 @@ struct ClusterState {
   __device__ __forceinline__ u32 barrier(int t) const { return barriers + t % 2 * 8; }
 };
 
-#include "../recurrent/device/ranks.cuh"
 // The next phase of a barrier ends with a whole state.
 __device__ __forceinline__ void expect_state(u32 barrier) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kSentBytes) : "memory");

@@ -8,10 +8,13 @@
 //   partial   float [kWarps][8 * kSampleTiles][kPartialRows] in shared memory; kPartialRows leaves a gap that makes the
 //             lanes' 8-byte stores free of bank conflicts, and the threads' loads of LSTMs; those of rows of several
 //             samples in other cells take two wavefronts
+#pragma once
 
-constexpr int kPartialRows = 16 * kRowTiles + 4;
-constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
-constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
+#include "kernels/dense/multiply.cuh"
+#include "kernels/dense/partials.cuh"
+#include "kernels/dense/shape.cuh"
+#include "kernels/persistent/activation.cuh"
+#include "kernels/persistent/launch.cuh"
 
 // A thread finishes an item: for one sample, two units of a cell without gates, or one unit of a gated cell; then the two
 // units of a pair are in neighbouring lanes. Neighbouring items are neighbours in the state, too, so that the words that a
@@ -23,8 +26,6 @@ constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have
 //   carry   float [kItems], LSTM: c, GRU: h
 //   bias    float [kItems], GRU
 constexpr int kPairs = kUnitsPerSm / 2;
-constexpr int kThreadUnits = kGates == 1 ? 2 : 1;
-constexpr int kThreadRows = kThreadUnits * kGates;
 constexpr int kItems = kGates == 1 ? kPairs * kGroupBatch : (kPairs * kGroupBatch + 15) / 16 * 32;
 constexpr int kItemInput = kGates == 1 ? 4 : 8;  // bytes
 static_assert(kUnitsPerSm % 2 == 0, "a word of the state is two units of one SM");
@@ -48,8 +49,6 @@ struct Item {
 };
 constexpr u32 kFirstIsNone = 1, kSecondIsNone = 2;  // a place beyond the last unit: stays zero
 constexpr u32 kWritesNothing = 2;                   // gated: the upper unit of a pair, or no item at all
-
-#include "partials.cuh"
 
 // This SM among those of its batch group, and the batch group.
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x) % kBlocks; }

@@ -29,16 +29,15 @@
 //
 // The ONCHIP_* constants come from the plan.
 
-#include "../recurrent/device/state.cuh"
-#include "spans.cuh"
-#include "../recurrent/device/memory.cuh"
-#include "../recurrent/device/protocol.cuh"
-#include "../recurrent/device/launch.cuh"
-#include "../recurrent/device/activation.cuh"
-#include "bitmap.cuh"
-#include "multiply.cuh"
-#include "combine.cuh"
-#include "cluster.cuh"
+#include "kernels/dense/shape.cuh"  // first: what the others are made for
+
+#include "kernels/dense/cluster.cuh"
+#include "kernels/dense/combine.cuh"
+#include "kernels/dense/multiply.cuh"
+#include "kernels/dense/partials.cuh"
+#include "kernels/persistent/launch.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
 
 // Shared memory begins with the tiles [kWarps][kSharedTiles], or their words [ONCHIP_BANK_WORDS][32]; the model's map
 // (DenseRegion of model/dense/geometry.hpp) says where the rest is, as ONCHIP_AT_<REGION>.
@@ -180,18 +179,18 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
 
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
-    mark(a, t, thread, kBegun);
+    mark(a, t, thread, Mark::begun);
     weights.shared = kept(shared + (kIsCompact ? weights.metadata[kBegin] : (warp * kSharedTiles * 32 + lane) * 16));
     Sums sums{};
     if constexpr (kInCluster) {
       if (t > 0) {
         await_state(in_cluster(shared), t, thread, polls);
       }
-      mark(a, t, thread, kStaged);
+      mark(a, t, thread, Mark::staged);
       multiply_shared_state(weights, source, in_cluster(shared).state(t), sums);
     } else {
       multiply_state(weights, source, polls, sums);
-      mark(a, t, thread, kStaged);
+      mark(a, t, thread, Mark::staged);
       source.state += kStateStride;
     }
     if ((t & (kAhead / 4 - 1)) == 0) {
@@ -204,7 +203,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
         polls = kPolls;
       }
     }
-    mark(a, t, thread, kComplete);
+    mark(a, t, thread, Mark::complete);
     wait_for_copies<1>();  // the input of this step; that of the next may be under way
     Prepared prepared{};
     if (kItems >= kThreads || thread < kItems) {
@@ -213,9 +212,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
     if constexpr (!kExchangeOnly) {
       store_partials(partials, sums, lane);
     }
-    mark(a, t, thread, kGathered);
+    mark(a, t, thread, Mark::gathered);
     __syncthreads();
-    mark(a, t, thread, kReduced);
+    mark(a, t, thread, Mark::reduced);
     if (kItems >= kThreads || thread < kItems) {
       finish(a, prepared, next_state, shared, thread, t);
     }
@@ -225,9 +224,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
         finish(a, prepare(shared, i, t), next_state, shared, i, t);
       }
     }
-    mark(a, t, thread, kFinished);
+    mark(a, t, thread, Mark::finished);
     __syncthreads();
-    mark(a, t, thread, kAllFinished);
+    mark(a, t, thread, Mark::all_finished);
     fetch_items(a, t + 2, shared, thread);  // while the others' states are on their way
     if (t + 1 + kAhead <= a.steps) {
       zero_padding(next_state + static_cast<long long>(kAhead) * kStateStride, thread);
@@ -239,7 +238,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
       }
       __syncthreads();
     }
-    mark(a, t, thread, kEmitted);
+    mark(a, t, thread, Mark::emitted);
     if (t + 1 < a.steps) {
       wait_before_polling();
     }

@@ -14,6 +14,11 @@
 //   tile    [kWarpSpans][kSpanTiles: 2 halves of a span, or all of it][kRowTiles]
 //   sums    fp32, [kRowTiles][kSampleTiles] tiles of 16 rows x 8 samples, in kChains independent sums, where there are so
 //           few that the tensor cores would wait for each other's results
+#pragma once
+
+#include "kernels/dense/bitmap.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
 
 constexpr int kRows = kUnitsPerSm * kGates;
 constexpr int kRowTiles = (kRows + 15) / 16;

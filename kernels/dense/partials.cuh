@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warps' sums in shared memory, as combine.cuh lays them: every warp stores its own, a thread adds up kThreadRows rows
-// of one sample.
+// The warps' sums in shared memory, as combine.cuh lays them: every warp stores its own, a thread adds up the shape's
+// kThreadRows rows of one sample. Sums are those of multiply.cuh, or alike.
+#pragma once
+
+#include "kernels/persistent/memory.cuh"
+
+constexpr int kPartialRows = 16 * kRowTiles + 4;
+constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
+constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
+
 __device__ __forceinline__ void store_partials(u32 partials, const Sums& sums, int lane) {
   const u32 to = partials + 4 * (lane % 4 * 2 * kPartialRows + lane / 4 * 2);
 #pragma unroll
@@ -59,3 +67,10 @@ __device__ __forceinline__ void sum_partials(u32 address, float (&rows)[kThreadR
     }
   }
 }
+
+// All of them.
+struct SumOfWarps {
+  __device__ __forceinline__ void operator()(u32 address, float (&rows)[kThreadRows]) const {
+    sum_partials<0, kBusyWarps>(address, rows);
+  }
+};

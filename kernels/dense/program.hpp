@@ -3,7 +3,7 @@
 // reads beside the weights: nothing, for units and gates stand in their own order.
 #pragma once
 
-#include "kernels/recurrent/family_kernel.hpp"
+#include "kernels/persistent/family_kernel.hpp"
 #include "model/dense/layout.hpp"
 
 #include <cstdint>

@@ -8,6 +8,9 @@
 // samples each) of mma.m16n8k16, or of one (32 units) of mma.sp.m16n8k32, if the columns of W stand in the order of spans
 // too (model/dense/fragments.hpp). Were the samples of 8 units stored one after another, so that what an SM stores lies
 // together, a quarter of a warp's load would touch four lines.
+#pragma once
+
+#include "kernels/persistent/state.cuh"
 
 constexpr Storage kStorage = static_cast<Storage>(ONCHIP_STORAGE);
 constexpr bool kIsStructured = kStorage == kStructured24;

@@ -2,6 +2,7 @@
 #include "kernels/feed_forward/blocks_program.hpp"
 
 #include "kernels/feed_forward/bounds.hpp"
+#include "kernels/feed_forward/device/blocks_arguments.hpp"
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
@@ -16,19 +17,6 @@ namespace onchip {
 namespace {
 
 constexpr int kMostAhead = 4;
-
-// As the kernels have them.
-struct BlocksArguments {
-  const std::byte *records, *remainder;
-  const std::uint32_t* remainder_begin;
-  int first_layer, end_layer;
-  const std::uint32_t* bitmaps;
-  const std::uint16_t* input_neurons;
-  const std::uint32_t *features, *ids, *count;
-  std::uint32_t *out_features, *out_ids, *out_count, *categories;
-  float clip, slack, shift;
-  std::uint32_t one, round_up, settled;
-};
 
 using TileKey = std::tuple<int, int, bool, bool>;
 TileKey key_of(const BlocksTile& tile, bool settles) {
@@ -56,13 +44,6 @@ struct Builder {
             .end_layer = geometry.layers,
             .bitmaps = array_at<std::uint32_t>(at, bitmaps),
             .input_neurons = array_at<std::uint16_t>(at, input_neurons),
-            .features = nullptr,
-            .ids = nullptr,
-            .count = nullptr,
-            .out_features = nullptr,
-            .out_ids = nullptr,
-            .out_count = nullptr,
-            .categories = nullptr,
             .clip = clip,
             .slack = upper ? 1 + slack : 1 - slack,
             .shift = upper ? underflow : 0,

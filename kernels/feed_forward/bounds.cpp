@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/bounds.hpp"
 
+#include "kernels/feed_forward/device/exact_arguments.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/sources.hpp"
 
@@ -10,30 +11,9 @@
 namespace onchip {
 namespace {
 
-constexpr int kExactThreads = 512, kCluster = 4, kWideThreads = 256, kWideCluster = 8;
 constexpr int kOpenThreads = 512, kOpenBlocks = 4;
 constexpr std::size_t kMostSharedBytes = std::size_t{128} << 10;  // of features; larger ones are in device memory
 constexpr int kFewClusters = 4;                                   // that have room there
-
-// As the kernels have them.
-struct ExactArguments {
-  const std::uint32_t *weights, *slice_begin, *layer_slice;
-  const float* biases;
-  const std::uint32_t* rows;
-  int layers, inputs;
-  std::uint32_t buffer;
-  float* scratch;
-  const std::uint32_t* bitmaps;
-  int words;
-  const std::uint32_t *ids, *count;
-  std::uint32_t* categories;
-  float clip;
-};
-
-struct OpenArguments {
-  const std::uint32_t *ids, *count, *wanted, *known;
-  std::uint32_t *open, *open_count;
-};
 
 enum Stream : std::uint8_t { kMain, kBeside, kThird };
 
@@ -83,9 +63,7 @@ std::uint32_t* BoundsProof::count(ArrayPlaces at, std::size_t phase) const {
 }
 
 ProgramNode BoundsProof::zeros(ArrayPlaces at) const {
-  ProgramNode node{.label = "zeros"};
-  node.zeros = {at[results_], sizeof(std::uint32_t) * result_words()};
-  return node;
+  return fill_node("zeros", at[results_], sizeof(std::uint32_t) * result_words());
 }
 
 void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const ImageList& list,
@@ -136,7 +114,7 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                              .count = wide.count,
                              .categories = bits(at, Bound::exact),
                              .clip = clip_};
-  const int blocks = is_wide_ ? kWideCluster * kFewClusters : kCluster * std::max(1, sms_ / kCluster);
+  const int blocks = is_wide_ ? kWideCluster * kFewClusters : kExactCluster * std::max(1, sms_ / kExactCluster);
   add(launch_node("fp32", exact_, blocks, is_wide_ ? kWideThreads : kExactThreads,
                   is_wide_ ? 0 : 2 * sizeof(float) * widest_, exact),
       {});

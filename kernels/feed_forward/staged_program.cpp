@@ -2,6 +2,7 @@
 #include "kernels/feed_forward/staged_program.hpp"
 
 #include "kernels/feed_forward/compact.hpp"
+#include "kernels/feed_forward/device/staged_arguments.hpp"
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/numeric.hpp"
@@ -22,26 +23,10 @@ namespace {
 constexpr int kThreadsOfSm = 2048, kBlocksOfSm = 32;  // more than are resident wait for others, no harm
 constexpr std::size_t kAlignment = 256;
 
-// As the kernels have them.
-struct LayerArguments {
-  const std::uint32_t *block_chunk, *chunk_map, *slice_begin;
-  const std::uint16_t *map, *index;
-  const void* value;
-  const float* bias;
-  const std::uint32_t* row_length;
-  const std::uint32_t *count, *rows;
-  const float* features;
-  const std::uint32_t* bitmaps;
-  float* out;
-  std::uint32_t* alive;
-  std::uint32_t inputs, outputs, blocks, words;
-  float clip;
-};
-
 // A layer in the bytes of all.
 struct Record {
   std::size_t begin = 0, bytes = 0;
-  std::array<std::size_t, 8> places{};  // of its arrays, in the order of LayerArguments, from its begin
+  std::array<std::size_t, 8> places{};  // of its arrays, in the order of StagedArguments, from its begin
   std::uint32_t inputs = 0, outputs = 0, blocks = 0;
 };
 
@@ -126,11 +111,7 @@ struct Nodes {
     return at[b.weights] + (b.is_resident() ? b.records[l].begin : l % 2 * b.largest_record());
   }
 
-  void zero(std::string label, std::byte* begin, std::size_t bytes) {
-    ProgramNode node{.label = std::move(label)};
-    node.zeros = {begin, bytes};
-    add(std::move(node));
-  }
+  void zero(std::string label, std::byte* begin, std::size_t bytes) { add(fill_node(std::move(label), begin, bytes)); }
 
   // Weights from the host, in turns to one of two places, which the layer before the last must have read.
   void copy_weights(int l) {
@@ -147,25 +128,25 @@ struct Nodes {
     const std::byte* const base = record(l);
     const auto words_at = [&](int i) { return reinterpret_cast<const std::uint32_t*>(base + of.places[i]); };
     const auto halves_at = [&](int i) { return reinterpret_cast<const std::uint16_t*>(base + of.places[i]); };
-    const LayerArguments arguments{.block_chunk = words_at(0),
-                                   .chunk_map = words_at(1),
-                                   .slice_begin = words_at(2),
-                                   .map = halves_at(3),
-                                   .index = halves_at(4),
-                                   .value = base + of.places[5],
-                                   .bias = reinterpret_cast<const float*>(base + of.places[6]),
-                                   .row_length = words_at(7),
-                                   .count = images,
-                                   .rows = rows,
-                                   .features = array_at<float>(at, b.features[l % 2]),
-                                   .bitmaps = words(b.bitmaps),
-                                   .out = array_at<float>(at, b.features[(l + 1) % 2]),
-                                   .alive = l + 1 == b.layers() || b.drops(l) ? words(b.alive) : nullptr,
-                                   .inputs = of.inputs,
-                                   .outputs = of.outputs,
-                                   .blocks = of.blocks,
-                                   .words = static_cast<std::uint32_t>(bitmap_words(static_cast<int>(of.inputs))),
-                                   .clip = b.clip};
+    const StagedArguments arguments{.block_chunk = words_at(0),
+                                    .chunk_map = words_at(1),
+                                    .slice_begin = words_at(2),
+                                    .map = halves_at(3),
+                                    .index = halves_at(4),
+                                    .value = base + of.places[5],
+                                    .bias = reinterpret_cast<const float*>(base + of.places[6]),
+                                    .row_length = words_at(7),
+                                    .count = images,
+                                    .rows = rows,
+                                    .features = array_at<float>(at, b.features[l % 2]),
+                                    .bitmaps = words(b.bitmaps),
+                                    .out = array_at<float>(at, b.features[(l + 1) % 2]),
+                                    .alive = l + 1 == b.layers() || b.drops(l) ? words(b.alive) : nullptr,
+                                    .inputs = of.inputs,
+                                    .outputs = of.outputs,
+                                    .blocks = of.blocks,
+                                    .words = static_cast<std::uint32_t>(bitmap_words(static_cast<int>(of.inputs))),
+                                    .clip = b.clip};
     const std::int64_t items = (std::int64_t{b.most_images} + b.plan.images - 1) / b.plan.images * of.blocks;
     const std::int64_t at_once = std::int64_t{b.sms} * std::min(kThreadsOfSm / b.plan.block_outputs, kBlocksOfSm);
     layer_of.push_back(

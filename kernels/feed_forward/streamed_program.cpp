@@ -3,6 +3,7 @@
 
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/bounds.hpp"
+#include "kernels/feed_forward/device/streamed_arguments.hpp"
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
@@ -14,41 +15,8 @@ namespace onchip {
 namespace {
 
 constexpr int kTransposeThreads = 256, kCompactThreads = 512;
-constexpr int kBlocksPerSm = 2;                                        // of threads that transpose or compact
-constexpr std::size_t kSettlingBytes = 3 * 2 * sizeof(std::uint64_t);  // of a tile at once
+constexpr int kBlocksPerSm = 2;  // of threads that transpose or compact
 constexpr int kStreams = 3;
-
-// As the kernels have them.
-struct StreamedArguments {
-  const std::byte *records, *remainder;
-  const std::uint32_t* remainder_begin;
-  int items, first_layer, end_layer, places;
-  const std::uint64_t* bits;
-  const std::uint16_t* features;
-  std::uint16_t *out_features, *scratch;
-  const std::uint32_t* count;
-  std::uint64_t* alive;
-  std::uint32_t* arrivals;
-  std::byte* settling;
-  float clip, slack, shift;
-  std::uint32_t one, round_up, settled;
-};
-
-struct TransposeArguments {
-  const std::uint32_t* bitmaps;
-  int words, inputs, places;
-  const std::uint32_t *input_places, *ids, *count;
-  std::uint64_t* bits;
-};
-
-struct CompactArguments {
-  const std::uint64_t* alive;
-  const std::uint32_t *ids, *count;
-  int places;
-  const std::uint16_t* features;
-  std::uint16_t* out_features;
-  std::uint32_t *out_ids, *out_count, *categories;
-};
 
 enum Kernel : std::uint8_t { kMainKernel, kTranspose, kCompact };
 
@@ -93,7 +61,7 @@ struct Builder {
   std::size_t arrival_bytes() const { return (most_tiles() * sizeof(std::uint32_t) + 7) / 8 * 8; }
   // What begins as zero, at least: arrivals and, where tiles settle, what is known of that.
   std::size_t control_bytes(bool settles) const {
-    return arrival_bytes() + (settles ? most_tiles() * kSettlingBytes : 0);
+    return arrival_bytes() + (settles ? most_tiles() * kSettlings * sizeof(Settling) : 0);
   }
 
   // Layers of a list of images: from its bitmaps, or from kept features.
@@ -116,11 +84,7 @@ struct Builder {
       nodes.push_back(std::move(node));
     };
     const bool keeps = of.next.ids != nullptr;
-    const auto zeros = [&](int array, std::size_t bytes) {
-      ProgramNode node{.label = of.label + ": zeros"};
-      node.zeros = {at[array], bytes};
-      put(std::move(node));
-    };
+    const auto zeros = [&](int array, std::size_t bytes) { put(fill_node(of.label + ": zeros", at[array], bytes)); };
     zeros(alive[stream], sizeof(std::uint64_t) * tiles(variant));
     zeros(control[stream], control_bytes(variant.settles));
     if (of.from_bitmaps) {
@@ -131,7 +95,7 @@ struct Builder {
                                       .input_places = array_at<std::uint32_t>(at, input_places),
                                       .ids = of.list.ids,
                                       .count = of.list.count,
-                                      .bits = array_at<std::uint64_t>(at, bits[stream])};
+                                      .bits = array_at<unsigned long long>(at, bits[stream])};
       put(launch_node(of.label + ": bitmaps turned", variant.kernel[kTranspose], kBlocksPerSm * sms, kTransposeThreads,
                       0, turned));
     }
@@ -142,14 +106,14 @@ struct Builder {
                                    .first_layer = of.first,
                                    .end_layer = of.end,
                                    .places = geometry.places,
-                                   .bits = of.from_bitmaps ? array_at<std::uint64_t>(at, bits[stream]) : nullptr,
+                                   .bits = of.from_bitmaps ? array_at<unsigned long long>(at, bits[stream]) : nullptr,
                                    .features = of.from_bitmaps ? nullptr : array_at<std::uint16_t>(at, kept),
                                    .out_features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
                                    .scratch = array_at<std::uint16_t>(at, scratch[stream]),
                                    .count = of.list.count,
-                                   .alive = array_at<std::uint64_t>(at, alive[stream]),
+                                   .alive = array_at<unsigned long long>(at, alive[stream]),
                                    .arrivals = array_at<std::uint32_t>(at, control[stream]),
-                                   .settling = at[control[stream]] + arrival_bytes(),
+                                   .settling = reinterpret_cast<Settling*>(at[control[stream]] + arrival_bytes()),
                                    .clip = clip,
                                    .slack = of.is_upper ? 1 + slack : 1 - slack,
                                    .shift = of.is_upper ? underflow : 0,
@@ -160,15 +124,15 @@ struct Builder {
         launch_node(of.label, variant.kernel[kMainKernel], teams() * plan.team, 32 * plan.warps, 0, layers);
     node.cooperative = true;
     put(std::move(node));
-    const CompactArguments living{.alive = array_at<std::uint64_t>(at, alive[stream]),
-                                  .ids = of.list.ids,
-                                  .count = of.list.count,
-                                  .places = geometry.places,
-                                  .features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
-                                  .out_features = keeps ? array_at<std::uint16_t>(at, kept) : nullptr,
-                                  .out_ids = of.next.ids,
-                                  .out_count = of.next.count,
-                                  .categories = of.categories};
+    const StreamedCompactArguments living{.alive = array_at<unsigned long long>(at, alive[stream]),
+                                          .ids = of.list.ids,
+                                          .count = of.list.count,
+                                          .places = geometry.places,
+                                          .features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
+                                          .out_features = keeps ? array_at<std::uint16_t>(at, kept) : nullptr,
+                                          .out_ids = of.next.ids,
+                                          .out_count = of.next.count,
+                                          .categories = of.categories};
     put(launch_node(of.label + ": living images", variant.kernel[kCompact], kBlocksPerSm * sms, kCompactThreads, 0,
                     living));
     return static_cast<int>(nodes.size()) - 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/unstructured_program.hpp"
 
+#include "kernels/feed_forward/device/unstructured_arguments.hpp"
 #include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 
@@ -9,26 +10,6 @@
 
 namespace onchip {
 namespace {
-
-// As the kernel has them.
-struct UnstructuredArguments {
-  const std::byte* entries;
-  const std::uint32_t *warp_begin, *layer_items, *halves, *destinations;
-  const float* biases;
-  int items;
-  int layers, inputs, outputs;
-  std::uint32_t may_end;
-  float clip;
-  const std::uint32_t* bitmaps;
-  int words;
-  const std::uint64_t* list_begin;
-  const std::uint32_t* list_neuron;
-  const float* list_value;
-  const float* features;
-  const std::uint32_t *ids, *count;
-  float* out_features;
-  std::uint32_t *out_ids, *out_count, *categories;
-};
 
 struct Phase {
   int kernel = 0, end_layer = 0;
@@ -56,7 +37,7 @@ struct Builder {
     const auto count = [&](std::size_t p) {
       return p == 0 ? array_at<std::uint32_t>(at, image_count) : words + bit_words() + p;
     };
-    std::vector<ProgramNode> made{{.label = "zeros", .zeros = {at[results], 4 * result_words()}}};
+    std::vector<ProgramNode> made{fill_node("zeros", at[results], 4 * result_words())};
     for (std::size_t p = 0; p < phases.size(); ++p) {
       const Phase& phase = phases[p];
       UnstructuredArguments of{.entries = at[phase.entries],
@@ -71,17 +52,8 @@ struct Builder {
                                .outputs = phase.outputs,
                                .may_end = may_end ? 1U : 0U,
                                .clip = clip,
-                               .bitmaps = nullptr,
                                .words = bitmap_words(phase.inputs),
-                               .list_begin = nullptr,
-                               .list_neuron = nullptr,
-                               .list_value = nullptr,
-                               .features = nullptr,
-                               .ids = nullptr,
                                .count = count(p),
-                               .out_features = nullptr,
-                               .out_ids = nullptr,
-                               .out_count = nullptr,
                                .categories = words};
       if (p > 0) {
         of.features = array_at<float>(at, features[(p - 1) % 2]);
@@ -89,7 +61,7 @@ struct Builder {
       } else if (list_begin < 0) {
         of.bitmaps = array_at<std::uint32_t>(at, bitmaps);
       } else {
-        of.list_begin = array_at<std::uint64_t>(at, list_begin);
+        of.list_begin = array_at<unsigned long long>(at, list_begin);
         of.list_neuron = array_at<std::uint32_t>(at, list_neuron);
         of.list_value = array_at<float>(at, list_value);
       }

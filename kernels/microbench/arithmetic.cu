@@ -5,8 +5,7 @@
 // One block. A warp's clock is read before and after; the host takes last end - first start. Operands come from
 // arguments, so that nothing can be folded; comments name the machine instruction each step must become.
 
-typedef unsigned int u32;
-typedef unsigned short u16;
+#include "kernels/runtime/integers.cuh"
 
 enum Operation { kFfma, kHfma2, kHalfToFloat, kLop3, kIadd3, kShift, kPermute, kSelect, kBf16Low, kBf16High, kHmma };
 
@@ -19,7 +18,7 @@ struct Chain {
   float sum[4];  // of the tensor cores
 };
 
-#include "clocks.cuh"
+#include "kernels/microbench/clocks.cuh"
 
 __device__ __forceinline__ void ffma(u32& x, u32 factor, u32 a, u32 b) {
   float f;

@@ -7,8 +7,7 @@
 //
 // Clocks are read inside the kernel, so no launch is timed. Spins are bounded: status becomes 1 if one was given up.
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "kernels/runtime/integers.cuh"
 
 enum Kind { kGridBarrier, kChase, kPingPong };
 
@@ -24,7 +23,7 @@ struct Arguments {
   int partner;  // of block 0, for kPingPong
 };
 
-#include "clocks.cuh"
+#include "kernels/microbench/clocks.cuh"
 
 __device__ __forceinline__ u32 load_relaxed(const u32* address) {
   u32 v;

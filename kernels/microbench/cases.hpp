@@ -5,7 +5,7 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "model/chip/instructions.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "model/sparse/family.hpp"
 
 #include <algorithm>

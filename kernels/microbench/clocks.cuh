@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SM's cycles, and the GPU's time.
+#pragma once
 
 __device__ __forceinline__ long long read_cycles() {
   long long t;

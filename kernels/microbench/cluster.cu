@@ -5,11 +5,11 @@
 // Word i of step t + 1 is 13 w + 57 mod 2^32, where w is word i + kDistance (the next SM's) of step t: a closed form, against
 // which the host checks the last state by a checksum. Clocks are read inside the kernel, so no launch is timed.
 
-#include "../recurrent/device/state.cuh"
-#include "../dense/spans.cuh"
-#include "../recurrent/device/memory.cuh"
-#include "../recurrent/device/protocol.cuh"
-#include "../dense/cluster.cuh"
+#include "kernels/dense/spans.cuh"  // first: what the others are made for
+
+#include "kernels/dense/cluster.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
 
 struct Arguments {
   u32* checksums;    // [kBlocks]

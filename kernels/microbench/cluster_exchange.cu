@@ -19,9 +19,11 @@
 //
 // Clocks are read inside the kernel, so no launch is timed.
 
-typedef unsigned int u32;
-typedef unsigned short u16;
-typedef unsigned long long u64;
+#include "kernels/microbench/clocks.cuh"
+#include "kernels/persistent/ranks.cuh"
+#include "kernels/persistent/word.cuh"
+#include "kernels/runtime/integers.cuh"
+#include "kernels/sparse/words.cuh"
 
 constexpr int kBlocks = ONCHIP_BLOCKS;
 constexpr int kWordsPerSm = ONCHIP_WORDS_PER_SM;  // 16-byte words of the state that an SM owns
@@ -61,31 +63,9 @@ struct Arguments {
   int warmup, steps;
 };
 
-struct Word {
-  u32 x, y, z, w;
-};
-
 // A state [kUnits][kBatchPadded], in a cluster two, for odd steps and even ones; the outbox; in a cluster their barriers.
-extern __shared__ __align__(128) char shared_memory[];
 constexpr int kOutboxAt = kCluster > 1 ? 2 * kBytes : kBytes;
 constexpr int kBarriersAt = kOutboxAt + 16 * kWordsPerSm;
-
-#include "clocks.cuh"
-#include "../recurrent/device/ranks.cuh"
-#include "../sparse/words.cuh"
-
-__device__ __forceinline__ Word load_shared(u32 address) {
-  Word v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_shared(u32 address, const Word& v) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-               : "memory");
-}
 
 // Polls words [begin, end) of a state, kLoadsInFlight per thread at a time; take(word, its number) for each.
 template <typename Take>

@@ -7,7 +7,7 @@
 // cluster: first the item's number, then (13 x + 57) mod 1024 of what the last round came to. So a word of an earlier round
 // shows in the checksum, of all rounds. Clocks are read inside the kernel, so no launch is timed.
 
-#include "../recurrent/device/types.cuh"
+#include "kernels/persistent/types.cuh"
 
 constexpr Precision kPrecision = kFp16;
 constexpr int kElementBytes = 2;
@@ -21,11 +21,9 @@ constexpr int kThreadItems = (kItems + kThreads - 1) / kThreads;
 constexpr int kPolls = 1 << 20;
 
 // As in training_recurrence.cu, where all warps have spans.
-constexpr int kWarps = kThreads / 32, kBusyWarps = kWarps;
+constexpr int kWarps = kThreads / 32, kSpans = kWarps, kWarpSpans = 1;
 constexpr int kRowTiles = kUnits * kSplit / 16, kSampleTiles = (kSamples + 7) / 8, kChains = 1;
 constexpr int kThreadRows = 1;
-constexpr int kPartialRows = 16 * kRowTiles + 4;
-constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;
 struct Sums {
   float of[kChains][kRowTiles][kSampleTiles][4];
 };
@@ -33,12 +31,9 @@ __device__ __forceinline__ int sm_of_group() {
   return static_cast<int>(blockIdx.x);
 }
 
-#include "../recurrent/device/elements.cuh"
-#include "../recurrent/device/memory.cuh"
-#include "../recurrent/device/ranks.cuh"
-#include "../dense/partials.cuh"
-#include "../training/device/split.cuh"
-#include "clocks.cuh"
+#include "kernels/dense/partials.cuh"
+#include "kernels/training/device/split.cuh"
+#include "kernels/microbench/clocks.cuh"
 
 constexpr int kReceivedAt = kWarps * kPartialBytes;
 constexpr int kBarriersAt = kReceivedAt + kReceivedBytes;
@@ -99,7 +94,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) microbenc
     }
     __syncthreads();
     if constexpr (kExchanges) {
-      for_items(thread, [&](int item) { send_sums(received, partial_of(partials, item), t, item); });
+      for_items(thread, [&](int item) { send_sums(received, SumOfWarps{}, partial_of(partials, item), t, item); });
       if (thread / 32 * 32 < kItems) {
         await_sums(received, t, thread, polls);
       }
@@ -108,7 +103,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) microbenc
       const u32 of_item = partial_of(partials, item);
       float sums[1];
       if constexpr (kExchanges) {
-        add_up(received, of_item, t, item, sums);
+        add_up(received, SumOfWarps{}, of_item, t, item, sums);
       } else {
         add_up_own(of_item, sums);
       }

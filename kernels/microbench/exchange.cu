@@ -15,11 +15,12 @@
 //
 // Clocks are read inside the kernel, so no launch is timed.
 
-#include "../recurrent/device/state.cuh"
-#include "../sparse/planes.cuh"
-#include "../recurrent/device/memory.cuh"
-#include "../recurrent/device/protocol.cuh"
-#include "../sparse/exchange.cuh"
+#include "kernels/sparse/shape.cuh"  // first: what the others are made for
+
+#include "kernels/microbench/clocks.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
+#include "kernels/sparse/exchange.cuh"
 
 static_assert(kPlanes == 1, "the words of an SM lie side by side");
 static_assert(kOutboxWords <= kThreads, "a thread changes one word at most");
@@ -35,8 +36,6 @@ struct Arguments {
   u32* status;       // set to 1 if a wait was given up
   int warmup, steps;
 };
-
-#include "clocks.cuh"
 
 // Two elements of 15 bits each.
 __device__ __forceinline__ u32 changed(u32 pair) {

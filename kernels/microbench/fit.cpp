@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/microbench/fit_rows.hpp"
 #include "kernels/microbench/least_squares.hpp"
-#include "kernels/runtime/device.hpp"
+#include "model/base/statistics.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,13 +5,13 @@
 // One block. A warp's clock is read before and after; the host takes last end - first start. The first turn, which
 // fetches everything once, is not counted.
 
-typedef unsigned int u32;
+#include "kernels/runtime/integers.cuh"
 
 constexpr int kBlock = 16;  // instructions
 constexpr int kBlocks = ONCHIP_INSTRUCTIONS / kBlock;
 static_assert(kBlocks * kBlock == ONCHIP_INSTRUCTIONS, "whole blocks");
 
-#include "clocks.cuh"
+#include "kernels/microbench/clocks.cuh"
 
 // A template, not a loop: the compiler does not unroll one that is so long.
 template <int kCount>

@@ -33,12 +33,6 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-void divide(std::vector<double>& samples, double by) {
-  for (double& sample : samples) {
-    sample /= by;
-  }
-}
-
 }  // namespace
 
 Library::Library(const std::vector<CompileRequest>& requests, const MicrobenchProgress& progress) {
@@ -158,7 +152,7 @@ std::vector<MicrobenchRow> Runner::run() {
     jobs[static_cast<std::size_t>(i)].run();
   }
   if (!hertz.empty()) {
-    rows_.push_back(make_row("clock", "under=exchange", hertz, "Hz"));
+    rows_.push_back(make_row("clock", "under=exchange", summarize(hertz), "Hz"));
   }
   if (progress_) {
     progress_("done", total, total);
@@ -166,10 +160,8 @@ std::vector<MicrobenchRow> Runner::run() {
   return std::move(rows_);
 }
 
-// Cycles from the first warp's start to the last warp's end, one sample per launch of one block.
-std::vector<double> Runner::block_cycles(const Kernel& kernel, int warps, void** arguments) {
-  std::vector<double> samples;
-  for (int launch = -1; launch < kLaunches; ++launch) {
+Timing Runner::block_cycles(const Kernel& kernel, int warps, void** arguments, double divisor) {
+  const Way way = timed_launches([&] {
     kernel.launch(stream_.get(), 1, 32 * warps, 0, false, arguments);
     stream_.synchronize();
     const std::vector<long long> clocks = clocks_.download();
@@ -178,11 +170,12 @@ std::vector<double> Runner::block_cycles(const Kernel& kernel, int warps, void**
       first = std::min(first, clocks[2 * w]);
       last = std::max(last, clocks[2 * w + 1]);
     }
-    if (launch >= 0) {
-      samples.push_back(static_cast<double>(last - first));
-    }
+    return std::vector{static_cast<double>(last - first) / divisor};
+  });
+  if (!way.failure.empty()) {
+    throw CudaError(way.failure);
   }
-  return samples;
+  return way.time;
 }
 
 void Runner::run_shared(const SharedCase& c) {
@@ -204,16 +197,15 @@ void Runner::run_shared(const SharedCase& c) {
   int iterations = kSharedIterations;
   void* arguments[] = {&offsets_pointer, &clocks, &sink, &iterations};
   const Kernel& kernel = library_.get(shared_request(info_.architecture, c.width, c.pattern == nullptr));
-  std::vector<double> samples = block_cycles(kernel, c.warps, arguments);
+  const double loads = static_cast<double>(kSharedIterations) * (c.pattern ? slots * c.warps : kChaseLoads);
+  const Timing cycles = block_cycles(kernel, c.warps, arguments, loads);
   if (c.pattern == nullptr) {
-    divide(samples, kSharedIterations * kChaseLoads);
-    rows_.push_back(make_row("shared", join("kind=latency", parameter("width", c.width)), samples, "cycles"));
+    rows_.push_back(make_row("shared", join("kind=latency", parameter("width", c.width)), cycles, "cycles"));
   } else {
-    divide(samples, static_cast<double>(kSharedIterations) * slots * c.warps);
     rows_.push_back(make_row("shared",
                              join("kind=throughput", parameter("width", c.width), parameter("pattern", c.pattern->name),
                                   parameter("conflict", c.pattern->conflict), parameter("warps", c.warps)),
-                             samples, "cycles", wavefronts));
+                             cycles, "cycles", wavefronts));
   }
 }
 
@@ -229,13 +221,12 @@ void Runner::run_arithmetic(int operation) {
   for (const int ilp : kIlps) {
     const Kernel& kernel = library_.get(arithmetic_request(info_.architecture, operation, ilp));
     for (const int warps : {1, 2, 4, 8}) {
-      std::vector<double> samples = block_cycles(kernel, warps * kPartitions, arguments);
-      divide(samples, static_cast<double>(kArithmeticIterations) * kArithmeticSteps * ilp * warps *
-                          kOperations[operation].instructions);
+      const double instructions = static_cast<double>(kArithmeticIterations) * kArithmeticSteps * ilp * warps *
+                                  kOperations[operation].instructions;
       rows_.push_back(make_row(
           "arithmetic",
           join(parameter("operation", kOperations[operation].name), parameter("warps", warps), parameter("ilp", ilp)),
-          samples, "cycles"));
+          block_cycles(kernel, warps * kPartitions, arguments, instructions), "cycles"));
     }
   }
 }
@@ -251,25 +242,20 @@ void Runner::run_clock(std::string_view under) {
   int iterations = 0;
   void* arguments[] = {&a, &b, &clocks, &sink, &iterations};
   constexpr int kWarps = 32;
+  EventTimer timer;
   const auto run = [&](int loops) {
     iterations = loops;
-    EventTimer timer;
-    timer.start(stream_.get());
-    kernel.launch(stream_.get(), 1, 32 * kWarps, 0, false, arguments);
-    timer.stop(stream_.get());
-    const double seconds = timer.milliseconds() * 1e-3;
+    const double ms = timer.milliseconds_of(stream_.get(),
+                                            [&] { kernel.launch(stream_.get(), 1, 32 * kWarps, 0, false, arguments); });
     const std::vector<long long> read = clocks_.download();
-    return std::pair(static_cast<double>(read[1] - read[0]), seconds);  // of one warp, as good as of all
+    return std::pair(static_cast<double>(read[1] - read[0]), 1e-3 * ms);  // of one warp, as good as of all
   };
-  std::vector<double> hertz;
-  for (int launch = -1; launch < kLaunches; ++launch) {
+  const Way hertz = timed_launches([&] {
     const auto [short_cycles, short_seconds] = run(kClockIterations);
     const auto [long_cycles, long_seconds] = run(4 * kClockIterations);
-    if (launch >= 0) {
-      hertz.push_back((long_cycles - short_cycles) / (long_seconds - short_seconds));
-    }
-  }
-  rows_.push_back(make_row("clock", join(parameter("under", under)), hertz, "Hz"));
+    return std::vector{(long_cycles - short_cycles) / (long_seconds - short_seconds)};
+  });
+  push_rows("clock", join(parameter("under", under)), hertz, {"Hz"});
 }
 
 // Cycles of a partition per instruction of the loop, whichever number of warps issue it.
@@ -281,9 +267,9 @@ void Runner::run_loop(int kibibytes) {
   void* arguments[] = {&a, &b, &clocks, &sink, &iterations};
   const Kernel& kernel = library_.get(instructions_request(info_.architecture, kibibytes));
   for (const int warps : {1, 2, 4}) {
-    std::vector<double> samples = block_cycles(kernel, warps * kPartitions, arguments);
-    divide(samples, static_cast<double>(kLoopIterations) * loop_instructions(kibibytes));
-    rows_.push_back(make_row("loop", join(parameter("kib", kibibytes), parameter("warps", warps)), samples, "cycles"));
+    const double instructions = static_cast<double>(kLoopIterations) * loop_instructions(kibibytes);
+    rows_.push_back(make_row("loop", join(parameter("kib", kibibytes), parameter("warps", warps)),
+                             block_cycles(kernel, warps * kPartitions, arguments, instructions), "cycles"));
   }
 }
 
@@ -293,17 +279,16 @@ void Runner::run_shuffle(const ShuffleCase& c) {
   u32* sink = sink_.data();
   int iterations = kShuffleIterations;
   void* arguments[] = {&even, &odd, &clocks, &sink, &iterations};
-  std::vector<double> samples = block_cycles(library_.get(shuffle_request(info_.architecture, c)), c.warps, arguments);
-  const double steps = static_cast<double>(kShuffleIterations) * kShuffleSteps;
+  double steps = static_cast<double>(kShuffleIterations) * kShuffleSteps;
   std::string parameters = join(parameter("kind", c.kind), parameter("warps", c.warps));
   if (c.kind == "shuffle") {
-    divide(samples, steps * c.ilp * c.warps);
+    steps *= c.ilp * c.warps;
     parameters = join(parameters, parameter("ilp", c.ilp));
   } else {
-    divide(samples, steps);
     parameters = c.kind == "tanh" ? join(parameters, parameter("lanes", c.lanes)) : parameters;
   }
-  rows_.push_back(make_row("shuffle", parameters, samples, "cycles"));
+  const Kernel& kernel = library_.get(shuffle_request(info_.architecture, c));
+  rows_.push_back(make_row("shuffle", parameters, block_cycles(kernel, c.warps, arguments, steps), "cycles"));
 }
 
 }  // namespace microbench

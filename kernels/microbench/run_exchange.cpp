@@ -22,9 +22,8 @@ struct SignalArguments {
 
 }  // namespace
 
-// [blocks][4] times of one launch, or nothing if a wait was given up.
-std::optional<std::vector<long long>> Runner::launch_signal(int kind, int blocks, int steps, int partner,
-                                                            const u64* chain) {
+// [blocks][4] times of one launch. Throws CudaError if a wait was given up.
+std::vector<long long> Runner::launch_signal(int kind, int blocks, int steps, int partner, const u64* chain) {
   DeviceBuffer<u32> flags(64);
   DeviceBuffer<long long> times(static_cast<std::size_t>(blocks) * 4);
   ONCHIP_CUDA_CHECK(cudaMemsetAsync(flags.data(), 0, flags.bytes(), stream_.get()));
@@ -34,39 +33,40 @@ std::optional<std::vector<long long>> Runner::launch_signal(int kind, int blocks
   library_.get(barrier_request(info_.architecture, kind))
       .launch(stream_.get(), blocks, 256, static_cast<std::size_t>(lone_smem_bytes_), true, arguments);
   stream_.synchronize();
-  if (status_.download()[0] != 0) {
-    return std::nullopt;
-  }
+  check_status();
   return times.download();
 }
 
-// A row in cycles and one in microseconds, of block 0's times divided by `divisor`.
-void Runner::push_times(const std::string& bench, const std::string& parameters,
-                        const std::vector<std::vector<long long>>& launches, double divisor) {
-  std::vector<double> cycles, us;
-  for (const auto& times : launches) {
-    cycles.push_back(static_cast<double>(times[1] - times[0]) / divisor);
-    us.push_back(static_cast<double>(times[3] - times[2]) * 1e-3 / divisor);
+void Runner::check_status() const {
+  if (status_.download()[0] != 0) {
+    throw CudaError(kTimeout);
   }
-  rows_.push_back(make_row(bench, parameters, cycles, "cycles"));
-  rows_.push_back(make_row(bench, parameters, us, "us"));
+}
+
+std::vector<double> Runner::cycles_and_us(const std::vector<long long>& times, double divisor) {
+  return {static_cast<double>(times[1] - times[0]) / divisor,
+          static_cast<double>(times[3] - times[2]) * 1e-3 / divisor};
+}
+
+void Runner::push_rows(const std::string& bench, const std::string& parameters, const Way& way,
+                       const std::vector<std::string>& units) {
+  if (way.failure == kTimeout || way.failure == kChecksum) {
+    rows_.push_back(failed_row(bench, parameters, way.failure, units.front()));
+    return;
+  }
+  if (!way.failure.empty()) {
+    throw CudaError(way.failure);
+  }
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    rows_.push_back(make_row(bench, parameters, i == 0 ? way.time : way.parts[i - 1], units[i]));
+  }
 }
 
 void Runner::run_grid_barrier(int sms) {
   constexpr int kSteps = 400;
   const std::string parameters = join(parameter("sms", sms), "threads=256");
-  std::vector<std::vector<long long>> launches;
-  for (int launch = -1; launch < kLaunches; ++launch) {
-    auto times = launch_signal(0, sms, kSteps, 0, nullptr);
-    if (!times) {
-      rows_.push_back(failed_row("barrier", parameters, "timeout", "us"));
-      return;
-    }
-    if (launch >= 0) {
-      launches.push_back(std::move(*times));
-    }
-  }
-  push_times("barrier", parameters, launches, kSteps);
+  const Way way = timed_launches([&] { return cycles_and_us(launch_signal(0, sms, kSteps, 0, nullptr), kSteps); });
+  push_rows("barrier", parameters, way, {"cycles", "us"});
 }
 
 void Runner::run_chase() {
@@ -84,43 +84,35 @@ void Runner::run_chase() {
     host[16 * order[i]] = reinterpret_cast<u64>(chain.data() + 16 * order[(i + 1) % kLines]);
   }
   chain.upload(host);
-  std::vector<double> mean, least, most;
-  for (int launch = -1; launch < kLaunches; ++launch) {
-    const auto times = launch_signal(1, std::min<int>(info_.sm_count, kLines), kSteps, 0, chain.data());
-    if (!times) {
-      rows_.push_back(failed_row("l2", "statistic=mean", "timeout", "cycles"));
-      return;
-    }
+  const Way way = timed_launches([&] {
+    const std::vector<long long> times =
+        launch_signal(1, std::min<int>(info_.sm_count, kLines), kSteps, 0, chain.data());
     std::vector<double> latency;
-    for (std::size_t i = 0; i < times->size(); i += 4) {
-      latency.push_back(static_cast<double>((*times)[i + 1] - (*times)[i]) / kSteps);
+    for (std::size_t i = 0; i < times.size(); i += 4) {
+      latency.push_back(static_cast<double>(times[i + 1] - times[i]) / kSteps);
     }
-    if (launch >= 0) {
-      mean.push_back(std::accumulate(latency.begin(), latency.end(), 0.0) / static_cast<double>(latency.size()));
-      least.push_back(*std::min_element(latency.begin(), latency.end()));
-      most.push_back(*std::max_element(latency.begin(), latency.end()));
-    }
+    const auto [least, most] = std::minmax_element(latency.begin(), latency.end());
+    return std::vector{std::accumulate(latency.begin(), latency.end(), 0.0) / static_cast<double>(latency.size()),
+                       *least, *most};
+  });
+  push_rows("l2", "statistic=mean", way, {"cycles"});
+  if (way.ran()) {
+    rows_.push_back(make_row("l2", "statistic=min", way.parts[0], "cycles"));
+    rows_.push_back(make_row("l2", "statistic=max", way.parts[1], "cycles"));
   }
-  rows_.push_back(make_row("l2", "statistic=mean", mean, "cycles"));
-  rows_.push_back(make_row("l2", "statistic=min", least, "cycles"));
-  rows_.push_back(make_row("l2", "statistic=max", most, "cycles"));
 }
 
 // One sample per partner of block 0: the spread is that of the distances on the chip.
 void Runner::run_signal() {
   constexpr int kSteps = 300;
-  std::vector<std::vector<long long>> launches;
   const int partners = std::min(2 * kLaunches, info_.sm_count - 1);
-  for (int i = 0; i < partners; ++i) {
-    const int partner = 1 + i * (info_.sm_count - 1) / partners;
-    auto times = launch_signal(2, info_.sm_count, kSteps, partner, nullptr);
-    if (!times) {
-      rows_.push_back(failed_row("signal", "sms=2", "timeout", "us"));
-      return;
-    }
-    launches.push_back(std::move(*times));
-  }
-  push_times("signal", "sms=2", launches, 2 * kSteps);
+  int i = 0;
+  Way way{.name = "signal", .sample = [&] {
+            const int partner = 1 + i++ * (info_.sm_count - 1) / partners;
+            return cycles_and_us(launch_signal(2, info_.sm_count, kSteps, partner, nullptr), 2 * kSteps);
+          }};
+  time_ways({&way, 1}, {.most_samples = partners, .within = -1, .most_warm_ups = 0});
+  push_rows("signal", "sms=2", way, {"cycles", "us"});
 }
 
 void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz) {
@@ -161,28 +153,25 @@ void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<
       library_.get(is_clustered ? cluster_request(info_.architecture, c) : exchange_request(info_.architecture, c));
   const int smem = std::max(c.smem_bytes(), lone_smem_bytes_);
   const u32 expected = is_clustered ? expected_cluster_checksum(c, kSteps) : expected_checksum(c, kSteps);
-  std::vector<std::vector<long long>> launches;
-  for (int launch = -1; launch < kLaunches; ++launch) {
+  std::vector<double> hertz_here;
+  const Way way = timed_launches([&] {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(states.data() + stride, 0xff, kEmptiedAhead * stride, stream_.get()));
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
     kernel.launch(stream_.get(), c.sms, c.threads, static_cast<std::size_t>(smem), true, arguments);
     stream_.synchronize();
-    if (status_.download()[0] != 0) {
-      rows_.push_back(failed_row(operation, parameters, "timeout", "cycles"));
-      return;
-    }
+    check_status();
     const std::vector<u32> found = checksums.download();
     if (std::any_of(found.begin(), found.end(), [&](u32 sum) { return sum != expected; })) {
-      rows_.push_back(failed_row(operation, parameters, "checksum", "cycles"));
-      return;
+      throw CudaError(kChecksum);
     }
-    if (launch >= 0) {
-      launches.push_back(times.download());
-      const std::vector<long long>& t = launches.back();
-      hertz.push_back(static_cast<double>(t[1] - t[0]) / (static_cast<double>(t[3] - t[2]) * 1e-9));
-    }
+    const std::vector<long long> t = times.download();
+    hertz_here.push_back(static_cast<double>(t[1] - t[0]) / (static_cast<double>(t[3] - t[2]) * 1e-9));
+    return cycles_and_us(t, kExchangeSteps);
+  });
+  push_rows(operation, parameters, way, {"cycles", "us"});
+  if (way.ran()) {
+    hertz.insert(hertz.end(), hertz_here.begin() + 1, hertz_here.end());  // all but the launch that warms up
   }
-  push_times(operation, parameters, launches, kExchangeSteps);
 }
 
 // A row of the cycles of a step, of block 0.
@@ -205,28 +194,22 @@ void Runner::run_clusters(const std::string& bench, const std::string& parameter
     rows_.push_back(failed_row(bench, parameters, "residency", "cycles"));
     return;
   }
-  std::vector<double> cycles;
-  for (int launch = -1; launch < kLaunches; ++launch) {
+  const Way way = timed_launches([&] {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(checksums.data(), 0, checksums.bytes(), stream_.get()));
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(status_.data(), 0, status_.bytes(), stream_.get()));
     kernel.launch(stream_.get(), c.blocks, c.threads, smem, /*cooperative=*/false, arguments);
     stream_.synchronize();
+    check_status();
     const std::vector<u32> found = checksums.download();
-    const bool timed_out = status_.download()[0] != 0;
-    bool is_right = true;
     for (std::size_t block = 0; block < found.size(); ++block) {
-      is_right = is_right && found[block] == c.expected[block % c.expected.size()];
+      if (found[block] != c.expected[block % c.expected.size()]) {
+        throw CudaError(kChecksum);
+      }
     }
-    if (timed_out || !is_right) {
-      rows_.push_back(failed_row(bench, parameters, timed_out ? "timeout" : "checksum", "cycles"));
-      return;
-    }
-    if (launch >= 0) {
-      const std::vector<long long> t = times.download();
-      cycles.push_back(static_cast<double>(t[1] - t[0]) / kExchangeSteps);
-    }
-  }
-  rows_.push_back(make_row(bench, parameters, cycles, "cycles"));
+    const std::vector<long long> t = times.download();
+    return std::vector{static_cast<double>(t[1] - t[0]) / kExchangeSteps};
+  });
+  push_rows(bench, parameters, way, {"cycles"});
 }
 
 void Runner::run_sends(const SendCase& c) {

@@ -6,10 +6,11 @@
 #include "kernels/microbench/microbench.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/timing.hpp"
 
+#include <functional>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,8 +18,9 @@
 
 namespace onchip::microbench {
 
-inline constexpr int kLaunches = 15;  // samples per row, after one launch to warm up
+inline constexpr int kLaunches = 15;  // samples per row at most, after one launch to warm up
 inline constexpr int kPartitions = 4;
+inline constexpr const char *kTimeout = "timeout", *kChecksum = "checksum";  // failures that are rows
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 inline std::string parameter(std::string_view name, int value) {
@@ -45,9 +47,8 @@ class Library {
   std::map<std::size_t, Kernel> loaded_;
 };
 
-inline MicrobenchRow make_row(std::string bench, std::string parameters, const std::vector<double>& samples,
-                              std::string unit, double predicted = kNaN) {
-  const Timing timing = summarize(samples);
+inline MicrobenchRow make_row(std::string bench, std::string parameters, const Timing& timing, std::string unit,
+                              double predicted = kNaN) {
   return {std::move(bench), std::move(parameters), timing.median,  timing.low,
           timing.high,      std::move(unit),       timing.samples, predicted};
 }
@@ -57,14 +58,21 @@ inline MicrobenchRow failed_row(std::string bench, const std::string& parameters
   return {std::move(bench), parameters + " failed=" + std::string(why), kNaN, kNaN, kNaN, std::move(unit), 0, kNaN};
 }
 
+// What `sample` returns, launch by launch. What it throws is the way's failure.
+inline Way timed_launches(std::function<std::vector<double>()> sample) {
+  Way way{.name = "launches", .sample = std::move(sample)};
+  time_ways({&way, 1}, {.most_samples = kLaunches, .most_warm_ups = 1});
+  return way;
+}
+
 class Runner {
  public:
   Runner(std::string_view only, const MicrobenchProgress& progress);
   std::vector<MicrobenchRow> run();
 
  private:
-  // Cycles from the first warp's start to the last warp's end, one sample per launch of one block.
-  std::vector<double> block_cycles(const Kernel& kernel, int warps, void** arguments);
+  // Cycles from the first warp's start to the last warp's end, one sample per launch of one block, over `divisor`.
+  Timing block_cycles(const Kernel& kernel, int warps, void** arguments, double divisor);
 
   void run_shared(const SharedCase& c);
   void run_arithmetic(int operation);
@@ -86,9 +94,13 @@ class Runner {
   };
   void run_clusters(const std::string& bench, const std::string& parameters, const ClusterCase& c,
                     const u32* initial = nullptr);
-  std::optional<std::vector<long long>> launch_signal(int kind, int blocks, int steps, int partner, const u64* chain);
-  void push_times(const std::string& bench, const std::string& parameters,
-                  const std::vector<std::vector<long long>>& launches, double divisor);
+  std::vector<long long> launch_signal(int kind, int blocks, int steps, int partner, const u64* chain);
+  void check_status() const;  // throws CudaError(kTimeout) if the launch before gave up waiting
+  // Of block 0's clocks and its nanoseconds, as launch_signal() has them.
+  static std::vector<double> cycles_and_us(const std::vector<long long>& times, double divisor);
+  // Rows of a way that was timed, one for each unit; a row that says why where it failed.
+  void push_rows(const std::string& bench, const std::string& parameters, const Way& way,
+                 const std::vector<std::string>& units);
 
   std::string_view only_;
   const MicrobenchProgress& progress_;

@@ -7,7 +7,7 @@
 //
 // One block. A warp's clock is read before and after; the host takes last end - first start.
 
-typedef unsigned int u32;
+#include "kernels/runtime/integers.cuh"
 
 constexpr int kWidth = ONCHIP_WIDTH;
 constexpr bool kChase = ONCHIP_CHASE;
@@ -20,7 +20,7 @@ static_assert(kWidth == 4 || kWidth == 8 || kWidth == 16, "a lane loads 4, 8 or 
 
 __shared__ __align__(128) u32 array[kArrayBytes / 4];
 
-#include "clocks.cuh"
+#include "kernels/microbench/clocks.cuh"
 
 // Volatile, so that the compiler neither drops nor hoists a load; the instruction is the plain one.
 __device__ __forceinline__ void load(u32 address, u32 (&v)[kWords]) {

@@ -8,7 +8,7 @@
 //
 // One block. A warp's clock is read before and after; the host takes last end - first start.
 
-typedef unsigned int u32;
+#include "kernels/runtime/integers.cuh"
 
 enum Kind { kShuffle, kBarrier, kTanh };
 
@@ -16,7 +16,7 @@ constexpr Kind kKind = static_cast<Kind>(ONCHIP_KIND);
 constexpr int kIlp = ONCHIP_ILP;
 constexpr int kSteps = 32;  // per chain and iteration, unrolled
 
-#include "clocks.cuh"
+#include "kernels/microbench/clocks.cuh"
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
     microbench_shuffle(float even_bias, float odd_bias, long long* clocks, u32* sink, int iterations) {

@@ -2,7 +2,6 @@
 #include "kernels/recurrent/kernel_files.hpp"
 
 #include "kernels/dense/program.hpp"
-#include "kernels/recurrent/recurrence_run.hpp"
 #include "kernels/sparse/program.hpp"
 
 #include <algorithm>
@@ -25,30 +24,34 @@ struct Buffer {
   std::string_view filled;
 };
 
-std::vector<Buffer> buffers(const Program& program, const ScratchPlaces& scratch) {
+std::vector<Buffer> buffers(const RecurrenceProgram& program, std::int64_t steps,
+                            const std::vector<std::size_t>& offsets) {
   constexpr std::string_view kFile = "file", kZero = "zero";
-  const ConstantPlaces& constants = program.places;
   const int hidden = program.network.hidden, gates = info(program.network.cell).gates;
   const int units = program.state.state_units, padded = program.state.batch_padded;
   const std::string_view state = info(state_type(program.network.precision)).name;
-  const Json words = Json::array();  // as the kernel lays them out
-  return {{"weights", constants.weights, "u32", words, kFile},
-          {"streamed", constants.streamed, "u32", words, kFile},
-          {"overflow", constants.overflow, "i32", words, kFile},
-          {"gates", constants.gates, "u32", words, kFile},
-          {"order", constants.order, "i32", {hidden}, kFile},
-          {"row_places", constants.row_places, "i32", {gates, hidden}, kFile},
-          {"input_bias", constants.input_bias, "fp32", {gates, hidden}, kFile},
-          {"recurrent_bias", constants.recurrent_bias, "fp32", {units}, kFile},
-          {"scales", constants.scales, "fp32", words, kFile},
-          {"input", scratch.input, state, {scratch.steps_per_launch, program.network.batch, units * gates}, "input"},
-          {"states", scratch.states, state, {scratch.steps_per_launch + 1, program.state.state_stride}, kZero},
-          {"carry", scratch.carry, "fp32", {units, padded}, kZero},
-          {"final_carry", scratch.final_carry, "fp32", {units, padded}, kZero},
-          {"lengths", scratch.lengths, "i32", {padded}, "steps"},
-          {"barrier", scratch.barrier, "u32", words, kZero},
-          {"status", scratch.status, "u32", {1}, kZero},
-          {"record", scratch.record, "u32", {0}, kZero}};
+  const Json words = Json::array();  // laid out for the kernel alone
+  std::vector<Buffer> all{{"weights", 0, "u32", words, kFile},
+                          {"streamed", 0, "u32", words, kFile},
+                          {"overflow", 0, "i32", words, kFile},
+                          {"gates", 0, "u32", words, kFile},
+                          {"order", 0, "i32", {hidden}, kFile},
+                          {"row_places", 0, "i32", {gates, hidden}, kFile},
+                          {"input_bias", 0, "fp32", {gates, hidden}, kFile},
+                          {"recurrent_bias", 0, "fp32", {units}, kFile},
+                          {"scales", 0, "fp32", words, kFile},
+                          {"input", 0, state, {steps, program.network.batch, units * gates}, "input"},
+                          {"states", 0, state, {steps + 1, program.state.state_stride}, kZero},
+                          {"carry", 0, "fp32", {units, padded}, kZero},
+                          {"final_carry", 0, "fp32", {units, padded}, kZero},
+                          {"lengths", 0, "i32", {padded}, "steps"},
+                          {"barrier", 0, "u32", words, kZero},
+                          {"status", 0, "u32", {1}, kZero},
+                          {"record", 0, "u32", {0}, kZero}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].at = offsets[i];
+  }
+  return all;
 }
 
 // The members of the struct that is the kernel's one argument: pointers to buffers, or values.
@@ -116,14 +119,16 @@ std::string kernel_ptx(CompileRequest request, const CompiledKernel& kernel) {
   return compile_ptx(request);
 }
 
-KernelLayout kernel_layout(const Program& program, std::int64_t steps) {
-  const ScratchPlaces scratch = scratch_places(program, steps);
+KernelLayout kernel_layout(const RecurrenceProgram& program, std::int64_t steps) {
+  const std::int64_t launched = program.steps_per_launch(steps);
+  const std::vector<std::size_t> offsets = array_offsets(program.kernels_and_arrays(steps));
+  const std::size_t file_bytes = offsets[RecurrenceArray::constants];
   const LaunchShape& shape = program.shape;
   const Recurrent& network = program.network;
   const auto stride = static_cast<std::size_t>(program.state.state_stride);
 
   std::vector<std::int32_t> order(static_cast<std::size_t>(network.hidden)), elements;
-  std::memcpy(order.data(), program.constants.data() + program.places.order, order.size() * sizeof(order[0]));
+  std::memcpy(order.data(), program.constants[RecurrenceArray::order].data(), order.size() * sizeof(order[0]));
   std::visit(
       [&](const auto& plan) {
         if constexpr (std::remove_cvref_t<decltype(plan)>::kIsOnChip) {
@@ -136,24 +141,26 @@ KernelLayout kernel_layout(const Program& program, std::int64_t steps) {
         }
       },
       program.plan);
-  KernelLayout layout{program.constants, {}};
+  KernelLayout layout{std::vector<std::byte>(file_bytes), {}};
+  for (std::size_t array = 0; array < program.constants.size(); ++array) {
+    std::ranges::copy(program.constants[array], layout.bytes.begin() + static_cast<std::ptrdiff_t>(offsets[array]));
+  }
   const auto table = std::as_bytes(std::span(elements));
   layout.bytes.insert(layout.bytes.end(), table.begin(), table.end());
 
-  Json filled = Json::array();  // what RecurrenceRun::launch fills
+  Json filled = Json::array();  // before the launch
   if (shape.exchange == ExchangeProtocol::lamport) {
-    const auto emptied = static_cast<std::size_t>(std::min<std::int64_t>(scratch.steps_per_launch, kEmptiedAhead));
-    filled.push_back({{"at", scratch.states + stride}, {"bytes", emptied * stride}, {"byte", 255}});
+    const auto emptied = static_cast<std::size_t>(std::min<std::int64_t>(launched, kEmptiedAhead));
+    filled.push_back({{"at", offsets[RecurrenceArray::states] + stride}, {"bytes", emptied * stride}, {"byte", 255}});
   } else if (shape.cluster_blocks == 0) {
-    filled.push_back({{"at", scratch.barrier}, {"bytes", program.state.barrier_bytes}, {"byte", 0}});
+    filled.push_back({{"at", offsets[RecurrenceArray::barrier]}, {"bytes", program.state.barrier_bytes}, {"byte", 0}});
   }
   Json listed = Json::array();
-  const std::vector<Buffer> all = buffers(program, scratch);
+  const std::vector<Buffer> all = buffers(program, launched, offsets);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t end = i + 1 < all.size() ? all[i + 1].at : scratch.bytes;
     listed.push_back({{"name", all[i].name},
                       {"at", all[i].at},
-                      {"bytes", end - all[i].at},
+                      {"bytes", offsets[i + 1] - offsets[i]},
                       {"type", all[i].type},
                       {"shape", all[i].shape},
                       {"filled", all[i].filled}});
@@ -165,16 +172,15 @@ KernelLayout kernel_layout(const Program& program, std::int64_t steps) {
       {"dynamic_shared_bytes", shape.shared_bytes},
       {"cooperative", shape.cluster_blocks == 0},
       {"cluster", shape.cluster_blocks},
-      {"steps", scratch.steps_per_launch},
-      {"argument", argument(scratch.steps_per_launch)},
-      {"workspace_bytes", scratch.bytes},
-      {"workspace_alignment", kWorkspaceAlignment},
-      {"file_bytes", program.constants.size()},
+      {"steps", launched},
+      {"argument", argument(launched)},
+      {"workspace_bytes", offsets.back()},
+      {"workspace_alignment", kArrayAlignment},
+      {"file_bytes", file_bytes},
       {"buffers", std::move(listed)},
       {"filled_before_each_launch", std::move(filled)},
       {"state_bytes", stride},
-      {"state_elements",
-       {{"at_in_file", program.constants.size()}, {"type", "i32"}, {"shape", {network.batch, network.hidden}}}}};
+      {"state_elements", {{"at_in_file", file_bytes}, {"type", "i32"}, {"shape", {network.batch, network.hidden}}}}};
   return layout;
 }
 

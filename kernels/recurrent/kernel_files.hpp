@@ -25,11 +25,11 @@ std::string kernel_source(const CompileRequest& request, const CompiledKernel& k
 std::string kernel_ptx(CompileRequest request, const CompiledKernel& kernel);
 
 struct KernelLayout {
-  std::vector<std::byte> bytes;  // Program::constants, then i32 [batch, hidden], the elements of a state
+  std::vector<std::byte> bytes;  // RecurrenceProgram::constants, then i32 [batch, hidden], the elements of a state
   Json description;
 };
 
 // For sequences of `steps`, of which a launch computes at most description["steps"].
-KernelLayout kernel_layout(const Program& program, std::int64_t steps);
+KernelLayout kernel_layout(const RecurrenceProgram& program, std::int64_t steps);
 
 }  // namespace onchip

@@ -10,7 +10,7 @@ namespace onchip {
 
 namespace {
 
-Recurrence filled(std::shared_ptr<const Program> program, const DeviceBuffer<std::byte>& workspace,
+Recurrence filled(std::shared_ptr<const RecurrenceProgram> program, const DeviceBuffer<std::byte>& workspace,
                   std::int64_t most_steps) {
   const Stream stream;
   Recurrence recurrence(std::move(program), workspace.data(), workspace.bytes(), most_steps, stream.get());
@@ -21,10 +21,11 @@ Recurrence filled(std::shared_ptr<const Program> program, const DeviceBuffer<std
 }  // namespace
 
 PersistentKernel::PersistentKernel(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work)
-    : PersistentKernel(std::make_shared<const Program>(make_program(layout, biases, device_info().architecture, work)),
-                       most_steps) {}
+    : PersistentKernel(
+          std::make_shared<const RecurrenceProgram>(make_program(layout, biases, device_info().architecture, work)),
+          most_steps) {}
 
-PersistentKernel::PersistentKernel(std::shared_ptr<const Program> program, std::int64_t most_steps)
+PersistentKernel::PersistentKernel(std::shared_ptr<const RecurrenceProgram> program, std::int64_t most_steps)
     : workspace_(Recurrence::workspace_bytes(*program, most_steps)),
       recurrence_(filled(std::move(program), workspace_, most_steps)) {}
 

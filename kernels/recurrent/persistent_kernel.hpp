@@ -36,7 +36,7 @@ class PersistentKernel {
   void check_status() const;
 
  private:
-  PersistentKernel(std::shared_ptr<const Program> program, std::int64_t most_steps);
+  PersistentKernel(std::shared_ptr<const RecurrenceProgram> program, std::int64_t most_steps);
 
   DeviceBuffer<std::byte> workspace_;
   Recurrence recurrence_;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recurrence as a value, computed on the host: what its plan compiles to, and its weights as the kernels load them.
-// Made without a GPU; recurrence.hpp runs it.
+// A recurrence as a program, made on the host and without a GPU: what its plan compiles to, its weights as the kernels
+// load them, and what a run of sequences does with both. recurrence.hpp runs it in memory of the caller's, an
+// interpreter of the kernels on the host (experiments/measurement/interpreted/interpret.hpp).
 #pragma once
 
-#include "kernels/recurrent/family_kernel.hpp"
+#include "kernels/persistent/family_kernel.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
-#include "model/plan/layout.hpp"
+#include "kernels/runtime/kernel_program.hpp"
+#include "model/families/layout.hpp"
 
 #include <array>
 #include <cstddef>
@@ -18,10 +20,9 @@
 
 namespace onchip {
 
-// The points of a step, and what a warp has done at each. A block barrier blocks at the first instruction that needs
-// it: the wait of those before "complete" and "all_finished" counts to the point after.
-inline constexpr std::array<std::string_view, 8> kStepMarks{"begun",   "staged",   "complete",     "gathered",
-                                                            "reduced", "finished", "all_finished", "emitted"};
+// The points of a step, as Mark has them (kernels/persistent/arguments.hpp).
+inline constexpr std::array<std::string_view, kMarksOfStep> kStepMarks{
+    "begun", "staged", "complete", "gathered", "reduced", "finished", "all_finished", "emitted"};
 
 // What the plan compiles to: works without a GPU. Throws InputError for a library's plan, and for what the architecture
 // does not have.
@@ -30,70 +31,102 @@ CompileRequest compile_request(const Recurrent& network, const Plan& plan, const
 // The translation kernels of its sequences (state_order.cu).
 CompileRequest compile_order_request(const Recurrent& network, const Plan& plan, const std::string& architecture);
 
+// Throws InputError for plans that cannot be captured.
+CaptureSize capture_size(const Recurrent& network, const Plan& plan);
+
 // Added to every step's input, [gates * hidden] each; empty: zeros. PyTorch's bias_ih and bias_hh. They differ only in
 // the GRU, whose recurrent bias of the n gate is multiplied by the reset gate.
 struct Biases {
   std::span<const float> input, recurrent;
 };
 
-// Where things begin in the workspace, in bytes; each at a multiple of kWorkspaceAlignment. The constants come first.
-struct ConstantPlaces {
-  std::size_t weights = 0;
-  std::size_t streamed = 0;
-  std::size_t overflow = 0;
-  std::size_t gates = 0;           // u32 [state units]
-  std::size_t order = 0;           // i32 [hidden]
-  std::size_t row_places = 0;      // i32 [gates * hidden]
-  std::size_t input_bias = 0;      // float [gates * hidden]
-  std::size_t recurrent_bias = 0;  // float [state units]: of the GRU's n gate
-  std::size_t scales = 0;          // float [state units, gates], fp8
+// One batch of sequences; pointers to memory of whatever runs the program, in the type of the network's state. Null:
+// zeros, or not wanted.
+struct Sequences {
+  std::int64_t steps = 0;
+  const void* input = nullptr;         // [steps, batch, gates, hidden]: input projection
+  const void* initial = nullptr;       // [batch, hidden]
+  const void* initial_cell = nullptr;  // [batch, hidden], LSTM
+  void* output = nullptr;              // [steps, batch, hidden]
+  void* final_state = nullptr;         // [batch, hidden]: of each sample's last step
+  void* final_cell = nullptr;          // [batch, hidden], LSTM
+  // Elements from one sample of the input, or of the output, to the next; 0: gates * hidden, and hidden.
+  std::int64_t input_stride = 0, output_stride = 0;
+  // Host memory, read before a run is enqueued, also when a graph is captured, which keeps them: steps of each sample,
+  // 1 to `steps`; output beyond is zero. Empty: all.
+  std::span<const int> lengths;
+  bool backward = false;  // each sample from its last step to its first; the final state is then that of step 0
 };
-inline constexpr std::size_t kWorkspaceAlignment = 256;
 
-struct Program {
+// The arrays of a program. Constants come first: they are written once.
+struct RecurrenceArray {
+  enum : int {
+    weights,
+    streamed,
+    overflow,
+    gates,              // u32 [state units]
+    order,              // i32 [hidden]
+    row_places,         // i32 [gates * hidden]
+    input_bias,         // float [gates * hidden]
+    recurrent_bias,     // float [state units]: of the GRU's n gate
+    scales,             // float [state units, gates], fp8
+    constants,          // how many
+    input = constants,  // [steps per launch, batch, state units, gates]
+    states,             // [steps per launch + 1, state]
+    carry,              // float [state units, batch padded]
+    final_carry,
+    lengths,  // int [batch padded]
+    barrier,  // u32
+    status,   // u32: 1 if a block gave up waiting for another
+    record,   // u32 [record_words]
+    count
+  };
+};
+
+inline constexpr std::int64_t kMostLaunchBytes = std::int64_t{256} << 20;
+
+struct RecurrenceProgram {
   Recurrent network;
   Plan plan;
   StateGeometry state;
   LaunchShape shape;
   Work work = Work::whole;
-  int captured_accesses = 0;      // of a warp, at most
-  CompiledKernel kernel;          // of the plan's family
-  std::vector<char> order_cubin;  // the translations
-  ConstantPlaces places;
-  std::vector<std::byte> constants;  // copied to the beginning of the workspace
+  int captured_accesses = 0;  // of a warp, at most
   bool has_input_bias = false;
+  CompileRequest kernel_request, order_request;  // of the plan's family; the translations
+  CompiledKernel kernel, order;                  // empty until compiled
+  std::array<std::vector<std::byte>, RecurrenceArray::constants> constants;
+
+  // Sequences longer than these run in several launches: as many steps as are asked for, but no more than
+  // kMostLaunchBytes hold. Throws InputError if `most_steps` is below 1.
+  std::int64_t steps_per_launch(std::int64_t most_steps) const;
+
+  // 32-bit words that the kernel writes down: Work::clocked [steps per launch, sms, warps, marks]; Work::captured [sms,
+  // warps] of CaptureSize; else none.
+  std::size_t record_words(std::int64_t steps_per_launch) const;
+
+  // Kernels and arrays, without nodes, which are those of a run. Constants are not copied. Throws as
+  // steps_per_launch().
+  KernelProgram kernels_and_arrays(std::int64_t most_steps) const;
+
+  // All time steps, with arrays of so many steps per launch. What is in an array before the first run: its constants,
+  // or zeros. Throws InputError for lengths out of range.
+  std::vector<ProgramNode> nodes(ArrayPlaces at, std::int64_t steps_per_launch, const Sequences& sequences) const;
+  // The recurrence alone, on the input and the initial state that are in the arrays.
+  std::vector<ProgramNode> recurrence_nodes(ArrayPlaces at, std::int64_t steps_per_launch, std::int64_t steps) const;
+
+ private:
+  void add_launch(std::vector<ProgramNode>& nodes, ArrayPlaces at, std::int64_t first_step, std::int64_t steps) const;
+  ProgramNode set_lengths(ArrayPlaces at, const Sequences& sequences) const;
 };
 
 // Compiles, or takes from the cache, and encodes the weights. Throws DoesNotFit if the kernel spills registers,
 // InputError for biases of a wrong size, CudaError if it does not compile.
-Program make_program(const Layout& layout, const Biases& biases, const std::string& architecture,
-                     Work work = Work::whole);
+RecurrenceProgram make_program(const Layout& layout, const Biases& biases, const std::string& architecture,
+                               Work work = Work::whole);
 
 // The same without its kernels: for those who execute their PTX.
-Program make_uncompiled_program(const Layout& layout, const Biases& biases, Work work = Work::whole);
-
-// What a run writes, behind the constants: sequences longer than steps_per_launch run in several launches. As many
-// steps as are asked for, but no more than kMostLaunchBytes hold.
-struct ScratchPlaces {
-  std::int64_t steps_per_launch = 0;
-  std::size_t input = 0;                   // [steps per launch, batch, state units, gates]
-  std::size_t states = 0;                  // [steps per launch + 1, state]
-  std::size_t carry = 0, final_carry = 0;  // float [state units, batch padded]
-  std::size_t lengths = 0;                 // int [batch padded]
-  std::size_t barrier = 0, status = 0;     // u32
-  std::size_t record = 0;                  // u32 [record_words]
-  std::size_t bytes = 0;                   // of the whole workspace, constants included
-};
-inline constexpr std::int64_t kMostLaunchBytes = std::int64_t{256} << 20;
-
-// 32-bit words that the kernel writes down: Work::clocked [steps per launch, sms, warps, marks]; Work::captured [sms,
-// warps] of CaptureSize; else none.
-std::size_t record_words(const Program& program, std::int64_t steps_per_launch);
-
-// Throws InputError for plans that cannot be captured.
-CaptureSize capture_size(const Recurrent& network, const Plan& plan);
-
-// Throws InputError if `most_steps` is below 1.
-ScratchPlaces scratch_places(const Program& program, std::int64_t most_steps);
+RecurrenceProgram make_uncompiled_program(const Layout& layout, const Biases& biases, const std::string& architecture,
+                                          Work work = Work::whole);
 
 }  // namespace onchip

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrent/recurrence.hpp"
 
-#include "kernels/recurrent/recurrence_run.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 
-#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,62 +18,44 @@ int current_device() {
   return device;
 }
 
-// A stream of the current device, and the kernels that are launched on it.
-struct StreamDevice {
-  cudaStream_t stream;
-  std::span<const Kernel* const> kernels;  // by Entry
-
-  void fill(void* to, int byte, std::size_t bytes) const {
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream));
-  }
-  void upload(void* to, const void* host, std::size_t bytes) const {
-    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream));
-  }
-  void copy(void* to, const void* from, std::size_t bytes) const {
-    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
-  }
-  template <typename A>
-  void launch(Entry entry, int blocks, int threads, std::size_t shared_bytes, bool cooperative,
-              const A& arguments) const {
-    void* pointers[] = {const_cast<A*>(&arguments)};
-    kernels[static_cast<std::size_t>(entry)]->launch(stream, blocks, threads, shared_bytes, cooperative, pointers);
-  }
-};
-
-void* checked_workspace(void* workspace, std::size_t bytes, std::size_t needed) {
-  if (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % kWorkspaceAlignment != 0) {
+// Of the arrays, in a workspace of so many bytes.
+std::vector<std::byte*> checked_places(const RecurrenceProgram& program, std::int64_t most_steps, void* workspace,
+                                       std::size_t bytes) {
+  if (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % kArrayAlignment != 0) {
     throw InputError(workspace == nullptr
                          ? "the workspace is null"
-                         : "the workspace is not aligned to " + std::to_string(kWorkspaceAlignment) + " bytes");
+                         : "the workspace is not aligned to " + std::to_string(kArrayAlignment) + " bytes");
   }
-  if (bytes < needed) {
+  const std::vector<std::size_t> offsets = array_offsets(program.kernels_and_arrays(most_steps));
+  if (bytes < offsets.back()) {
     throw InputError("the workspace has " + std::to_string(bytes) + " bytes; expected at least " +
-                     std::to_string(needed));
+                     std::to_string(offsets.back()));
   }
-  return workspace;
+  std::vector<std::byte*> places;
+  for (const std::size_t offset : offsets) {
+    places.push_back(static_cast<std::byte*>(workspace) + offset);
+  }
+  return places;
 }
 
 }  // namespace
 
-Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, std::size_t workspace_bytes,
+Recurrence::Recurrence(std::shared_ptr<const RecurrenceProgram> program, void* workspace, std::size_t workspace_bytes,
                        std::int64_t most_steps, cudaStream_t stream)
     : program_(std::move(program)),
-      scratch_(scratch_places(*program_, most_steps)),
-      workspace_(static_cast<std::byte*>(checked_workspace(workspace, workspace_bytes, scratch_.bytes))),
-      device_(current_device()),
-      kernel_(program_->kernel.cubin, std::string(program_->shape.kernel)),
-      order_(std::make_shared<const LoadedCubin>(program_->order_cubin)),
-      set_lengths_(order_, "set_lengths"),
-      to_input_order_(order_, "to_input_order"),
-      to_state_order_(order_, "to_state_order"),
-      from_state_order_(order_, "from_state_order"),
-      to_final_state_(order_, "to_final_state"),
-      to_carry_order_(order_, "to_carry_order"),
-      from_carry_order_(order_, "from_carry_order") {
+      steps_per_launch_(program_->steps_per_launch(most_steps)),
+      places_(checked_places(*program_, most_steps, workspace, workspace_bytes)),
+      device_(current_device()) {
+  const auto kernel = std::make_shared<const LoadedCubin>(program_->kernel.cubin);
+  const auto order = std::make_shared<const LoadedCubin>(program_->order.cubin);
+  const KernelProgram of_steps = program_->kernels_and_arrays(most_steps);
+  for (const ProgramKernel& of : of_steps.kernels) {
+    kernels_.emplace_back(of.request.name == program_->kernel_request.name ? kernel : order, of.entry);
+  }
   const LaunchShape& shape = program_->shape;
   const auto shared = static_cast<std::size_t>(shape.shared_bytes);
-  if (kernel_.blocks_per_sm(shape.threads, shared) < 1 ||
-      (shape.cluster_blocks > 0 && kernel_.clusters(shape.cluster_blocks, shape.threads, shared) < 1)) {
+  if (kernels_[0].blocks_per_sm(shape.threads, shared) < 1 ||
+      (shape.cluster_blocks > 0 && kernels_[0].clusters(shape.cluster_blocks, shape.threads, shared) < 1)) {
     throw DoesNotFit("one SM cannot hold a block of plan '" + to_string(program_->plan) + "' (" +
                      std::to_string(program_->kernel.resources.registers) + " registers per thread, " +
                      std::to_string(shared) + " bytes of shared memory)");
@@ -84,23 +66,27 @@ Recurrence::Recurrence(std::shared_ptr<const Program> program, void* workspace, 
     throw DoesNotFit("the plan needs " + std::to_string(shape.blocks) + " SMs, but this device has " +
                      std::to_string(sms));
   }
-  on(stream, [&](const auto& run) { run.fill_workspace(); });
+  // All of the scratch, so that a run that was never given an input has one: zeros.
+  const std::byte* const end = places_.back();
+  std::byte* const scratch = places_[RecurrenceArray::input];
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(scratch, 0, static_cast<std::size_t>(end - scratch), stream));
+  for (std::size_t array = 0; array < program_->constants.size(); ++array) {
+    const std::vector<std::byte>& constant = program_->constants[array];
+    if (!constant.empty()) {
+      ONCHIP_CUDA_CHECK(
+          cudaMemcpyAsync(places_[array], constant.data(), constant.size(), cudaMemcpyHostToDevice, stream));
+    }
+  }
 }
 
-template <typename Of>
-void Recurrence::on(cudaStream_t stream, Of of) const {
-  const Kernel* const kernels[] = {&kernel_,           &set_lengths_,    &to_input_order_, &to_state_order_,
-                                   &from_state_order_, &to_final_state_, &to_carry_order_, &from_carry_order_};
-  StreamDevice device{stream, kernels};
-  of(RecurrenceRun<StreamDevice>(device, *program_, scratch_, workspace_));
+void Recurrence::enqueue(cudaStream_t stream, const std::vector<ProgramNode>& nodes) const {
+  for (const ProgramNode& node : nodes) {
+    onchip::enqueue(node, kernels_, nullptr, stream);
+  }
 }
 
 void Recurrence::enqueue_recurrence(cudaStream_t stream, std::int64_t steps) const {
-  on(stream, [&](const auto& run) {
-    for (std::int64_t first = 0; first < steps; first += scratch_.steps_per_launch) {
-      run.launch(first, std::min(scratch_.steps_per_launch, steps - first));
-    }
-  });
+  enqueue(stream, program_->recurrence_nodes(places_, steps_per_launch_, steps));
 }
 
 void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const {
@@ -111,13 +97,13 @@ void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const 
     throw InputError("the kernels are loaded into device " + std::to_string(device_) + ", but the current device is " +
                      std::to_string(device));
   }
-  on(stream, [&](const auto& run) { run.enqueue(sequences); });
+  enqueue(stream, program_->nodes(places_, steps_per_launch_, sequences));
 }
 
 void Recurrence::check_status(cudaStream_t stream) const {
   std::uint32_t status = 0;
   ONCHIP_CUDA_CHECK(
-      cudaMemcpyAsync(&status, at<std::uint32_t>(scratch_.status), sizeof status, cudaMemcpyDeviceToHost, stream));
+      cudaMemcpyAsync(&status, places_[RecurrenceArray::status], sizeof status, cudaMemcpyDeviceToHost, stream));
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
   if (status != 0) {
     throw CudaError("a block gave up waiting for the state of another; the results are not valid");
@@ -125,8 +111,8 @@ void Recurrence::check_status(cudaStream_t stream) const {
 }
 
 std::vector<std::uint32_t> Recurrence::record(cudaStream_t stream) const {
-  std::vector<std::uint32_t> record(record_words(*program_, scratch_.steps_per_launch));
-  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(record.data(), at<std::uint32_t>(scratch_.record),
+  std::vector<std::uint32_t> record(program_->record_words(steps_per_launch_));
+  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(record.data(), places_[RecurrenceArray::record],
                                     record.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
   return record;

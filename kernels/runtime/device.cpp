@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/device.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -152,25 +150,6 @@ DeviceInfo device_info() {
   info.sm_count = properties.multiProcessorCount;
   info.clock_hz = 1e3 * clock_khz;
   return info;
-}
-
-Timing summarize(std::vector<double> samples) {
-  Timing timing;
-  timing.samples = static_cast<int>(samples.size());
-  if (samples.empty()) {
-    return timing;
-  }
-  std::sort(samples.begin(), samples.end());
-  const auto quantile = [&](double q) {  // linear between order statistics
-    const double place = q * static_cast<double>(samples.size() - 1);
-    const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, samples.size() - 1);
-    return std::lerp(samples[below], samples[above], place - static_cast<double>(below));
-  };
-  timing.median = quantile(0.5);
-  timing.low = quantile(0.025);
-  timing.high = quantile(0.975);
-  return timing;
 }
 
 EventTimer::EventTimer() {

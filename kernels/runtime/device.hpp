@@ -121,17 +121,6 @@ struct DeviceInfo {
 // The current device; throws CudaError with a plain sentence if there is none.
 DeviceInfo device_info();
 
-// Median and spread of repeated measurements.
-struct Timing {
-  double median = 0, low = 0, high = 0;  // low, high: 2.5 and 97.5 % quantiles of the samples
-  int samples = 0;
-};
-Timing summarize(std::vector<double> samples);
-
-// Milliseconds of device time that `enqueue(stream)` takes, one sample per call, after `warmups` calls.
-template <typename Enqueue>
-std::vector<double> time_ms(const Stream& stream, int warmups, int repeats, Enqueue&& enqueue);
-
 // A pair of events around work on a stream.
 class EventTimer {
  public:
@@ -143,24 +132,17 @@ class EventTimer {
   void stop(cudaStream_t stream);
   double milliseconds();  // waits for stop
 
+  // Of device time, that what `enqueue()` enqueues takes.
+  template <typename Enqueue>
+  double milliseconds_of(cudaStream_t stream, Enqueue&& enqueue) {
+    start(stream);
+    enqueue();
+    stop(stream);
+    return milliseconds();
+  }
+
  private:
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
 };
-
-template <typename Enqueue>
-std::vector<double> time_ms(const Stream& stream, int warmups, int repeats, Enqueue&& enqueue) {
-  for (int i = 0; i < warmups; ++i) {
-    enqueue(stream.get());
-  }
-  EventTimer timer;
-  std::vector<double> samples;
-  for (int i = 0; i < repeats; ++i) {
-    timer.start(stream.get());
-    enqueue(stream.get());
-    timer.stop(stream.get());
-    samples.push_back(timer.milliseconds());
-  }
-  return samples;
-}
 
 }  // namespace onchip

@@ -27,6 +27,20 @@ class Event {
 
 }  // namespace
 
+void enqueue(const ProgramNode& node, std::span<const Kernel> kernels, const Cublas* cublas, cudaStream_t stream) {
+  if (node.product) {
+    cublas->multiply(*node.product);
+  } else if (node.kernel >= 0) {
+    void* of_kernel[] = {const_cast<std::byte*>(node.arguments.data())};
+    kernels[static_cast<std::size_t>(node.kernel)].launch(stream, node.blocks, node.threads, node.shared_bytes,
+                                                          node.cooperative, of_kernel);
+  } else if (!node.from.empty()) {
+    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(node.to, node.from.data(), node.from.size(), cudaMemcpyDefault, stream));
+  } else if (!node.filled.empty()) {
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(node.filled.data(), node.byte, node.filled.size(), stream));
+  }
+}
+
 struct DeviceProgram::State {
   int spill_bytes = 0;
   std::vector<Kernel> kernels;
@@ -134,20 +148,8 @@ struct DeviceProgram::State {
     }
     if (node.product) {
       cublas->use(on);
-      cublas->multiply(*node.product);
-      return;
     }
-    if (!node.from.empty()) {
-      ONCHIP_CUDA_CHECK(cudaMemcpyAsync(node.to, node.from.data(), node.from.size(), cudaMemcpyHostToDevice, on));
-      return;
-    }
-    if (node.kernel < 0) {
-      ONCHIP_CUDA_CHECK(cudaMemsetAsync(node.zeros.data(), 0, node.zeros.size(), on));
-      return;
-    }
-    std::vector<std::byte> arguments = node.arguments;
-    void* of_kernel[] = {arguments.data()};
-    kernels[node.kernel].launch(on, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
+    onchip::enqueue(node, kernels, cublas ? &*cublas : nullptr, on);
   }
 
   cudaEvent_t event_of(int node) { return events.try_emplace(node, cudaEventDisableTiming).first->second.get(); }
@@ -212,18 +214,16 @@ std::span<const std::uint32_t> DeviceProgram::run() {
     state_->enqueue_all();
   }
   state_->streams[0].synchronize();
+  return results();
+}
+
+std::span<const std::uint32_t> DeviceProgram::results() const {
   return {state_->host, state_->result_bytes() / 4};
 }
 
-double DeviceProgram::graph_ms(int repeats) {
+double DeviceProgram::graph_ms() {
   const cudaStream_t on = state_->streams[0].get();
-  EventTimer timer;
-  timer.start(on);
-  for (int i = 0; i < repeats; ++i) {
-    ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, on));
-  }
-  timer.stop(on);
-  return timer.milliseconds() / repeats;
+  return EventTimer().milliseconds_of(on, [&] { ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, on)); });
 }
 
 int DeviceProgram::spill_bytes() const {

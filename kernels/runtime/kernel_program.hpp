@@ -32,7 +32,7 @@ struct ProgramArray {
 // Copies between the host and the device, done when it returns.
 using HostCopy = std::function<void(void* to, const void* from, std::size_t bytes)>;
 
-// A launch, a library's product, a copy from the host, something that the host does, or zeros. Nodes of a stream come
+// A launch, a library's product, a copy, something that the host does, or memory that is filled. Nodes of a stream come
 // one after another.
 struct ProgramNode {
   std::string label;  // "to layer 3"
@@ -44,8 +44,9 @@ struct ProgramNode {
   bool cooperative = false;               // all blocks of threads at once
   std::vector<std::byte> arguments = {};  // the kernel's only parameter
   std::optional<DenseProduct> product = {};
-  std::span<std::byte> zeros = {};
-  std::span<const std::byte> from = {};  // the host's
+  std::span<std::byte> filled = {};
+  int byte = 0;                          // that it is filled with
+  std::span<const std::byte> from = {};  // memory of the host or of the device
   std::byte* to = nullptr;
   std::function<void(const HostCopy&)> host = {};  // after what comes before it, on the same stream
 };
@@ -92,6 +93,17 @@ class ProgramExecutor {
   KernelProgram program_;
 };
 
+// Where arrays begin that lie one behind another in one piece of memory that is aligned to kArrayAlignment; then its
+// end.
+inline constexpr std::size_t kArrayAlignment = 256;
+inline std::vector<std::size_t> array_offsets(const KernelProgram& program) {
+  std::vector<std::size_t> offsets{0};
+  for (const ProgramArray& array : program.arrays) {
+    offsets.push_back(offsets.back() + (array.bytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment);
+  }
+  return offsets;
+}
+
 template <typename T>
 T* array_at(ArrayPlaces places, int array) {
   return reinterpret_cast<T*>(places[array]);
@@ -105,6 +117,10 @@ ProgramNode launch_node(std::string label, int kernel, int blocks, int threads, 
   node.arguments.resize(sizeof(Arguments));
   std::memcpy(node.arguments.data(), &arguments, sizeof(Arguments));
   return node;
+}
+
+inline ProgramNode fill_node(std::string label, void* memory, std::size_t bytes, int byte = 0) {
+  return {.label = std::move(label), .filled = {static_cast<std::byte*>(memory), bytes}, .byte = byte};
 }
 
 }  // namespace onchip

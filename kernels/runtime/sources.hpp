@@ -8,11 +8,11 @@ namespace onchip {
 
 extern const std::string_view kSparsePersistentSource;    // sparse/sparse_persistent.cu
 extern const std::string_view kDensePersistentSource;     // dense/dense_persistent.cu
-extern const std::string_view kStateOrderSource;          // recurrent/device/state_order.cu
+extern const std::string_view kStateOrderSource;          // recurrent/state_order.cu
 extern const std::string_view kGraphSwitchSource;         // training/device/graph_switch.cu
 extern const std::string_view kTrainingRecurrenceSource;  // training/device/training_recurrence.cu
-extern const std::string_view kSparseRecurrenceSource;    // training/sparse/sparse_recurrence.cu
-extern const std::string_view kSparseWeightsSource;       // training/sparse/sparse_weights.cu
+extern const std::string_view kSparseRecurrenceSource;    // training/device/sparse_recurrence.cu
+extern const std::string_view kSparseWeightsSource;       // training/device/sparse_weights.cu
 
 extern const std::string_view kFeedForwardBlocksSource;        // feed_forward/device/feed_forward_blocks.cu
 extern const std::string_view kFeedForwardExactSource;         // feed_forward/device/feed_forward_exact.cu

@@ -13,6 +13,9 @@
 //   flags   u32 [kPasses][kFlagsStride] in L2, zero before the launch; an SM only ever raises its own
 //
 // Nothing has to be emptied, and no value is special.
+#pragma once
+
+#include "kernels/sparse/pass_barriers.cuh"
 
 static_assert(kExchange == kBulkCopy && kLineWords == 8, "a pass lies in L2 as it does in shared memory");
 

@@ -8,8 +8,12 @@
 // The rows of a unit stand in the order of their lengths, longest first (model/sparse/layout/layout.hpp), which is another for
 // every unit: `gates` has, for gate g, the row's place in bits [2 g, 2 g + 2), and for place p its gate in bits
 // [8 + 2 p, 10 + 2 p).
+#pragma once
 
-#include "reduce.cuh"
+#include "kernels/persistent/activation.cuh"
+#include "kernels/persistent/launch.cuh"
+#include "kernels/sparse/reduce.cuh"
+#include "kernels/sparse/regions.cuh"
 
 // One value of a tile that this lane finishes: where it belongs, and what the cell needs beside the sum. Fetched before
 // the reduction, so that nothing waits for shared memory after it.

@@ -2,18 +2,12 @@
 // The state on its way between the SMs of the sparse persistent kernel (protocol.cuh), in whole 16-byte words: into shared
 // memory before a step, out of an outbox in shared memory after it. Words are moved by scalar 128-bit accesses, one memory
 // operation each, so 4 of the bytes speak for all.
+#pragma once
 
-constexpr int kLoadsInFlight = ONCHIP_LOADS_IN_FLIGHT;  // 16-byte words a thread polls at once
-constexpr int kZeroUnits = ONCHIP_ZERO_UNITS;           // units after the state that stay zero: what padding slots read
-
-constexpr int kPlaneBytes = (kStateUnits + kZeroUnits) * kPlaneUnitBytes;  // in shared memory
-constexpr int kStateBytes = kPlanes * kPlaneBytes;
-constexpr int kOutboxPlaneWords = kUnitsPerSm * kPlaneUnitBytes / 16;
-constexpr int kOutboxWords = kPlanes * kOutboxPlaneWords;
-constexpr int kOutboxAt = ONCHIP_AT_OUTBOX;  // in shared memory: [kPlanes][kUnitsPerSm][kPlaneSamples]
-static_assert(kOutboxAt == kStateBytes, "the outbox follows the state and its zero units");
-
-#include "words.cuh"
+#include "kernels/persistent/protocol.cuh"
+#include "kernels/sparse/shape.cuh"
+#include "kernels/sparse/stage_words.cuh"
+#include "kernels/sparse/words.cuh"
 
 // Where word i of a state goes in shared memory.
 __device__ __forceinline__ u32 staged_at(int i) {
@@ -26,19 +20,17 @@ __device__ __forceinline__ u32 staged_at(int i) {
   return 16 * i + gap;
 }
 
-#include "stage_words.cuh"
-
 // A state, in rounds of kLoadsInFlight words per thread and a last one of what is left. No loop: its addresses would take
 // registers.
 template <int kDone = 0>
 __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int& polls) {
   constexpr int left = (kStateWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
   if constexpr (left > kLoadsInFlight) {
-    stage_words<kLoadsInFlight>(from, to, thread + kDone, true, polls);
+    stage_words<kLoadsInFlight, staged_at>(from, to, thread + kDone, true, polls);
     stage<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
   } else {
     constexpr int last = kDone + (left - 1) * kThreads;
-    stage_words<left>(from, to, thread + kDone, last + kThreads <= kStateWords || thread + last < kStateWords, polls);
+    stage_words<left, staged_at>(from, to, thread + kDone, last + kThreads <= kStateWords || thread + last < kStateWords, polls);
   }
 }
 

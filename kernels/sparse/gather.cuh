@@ -8,6 +8,10 @@
 //
 // Sums are fp32, but with fp16 values ONCHIP_PROMOTE_EVERY consecutive products of a lane are first summed in fp16. fp8
 // (e4m3) values are widened to fp16 bit by bit, which leaves them 2^8 too small; the row's scale makes up for it.
+#pragma once
+
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
 
 constexpr Storage kStorage = static_cast<Storage>(ONCHIP_STORAGE);
 constexpr int kLanesPerRow = ONCHIP_LANES_PER_ROW;     // power of two

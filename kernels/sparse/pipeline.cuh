@@ -20,209 +20,22 @@
 // And there are two named barriers a pass, at which they arrive without waiting: kComputed, for the warp that publishes,
 // and kTaken, once the pass's state has been read, for those that fetch. Nobody comes to one of these twice before all
 // have come once: that takes the pass's next state, and to that the words of every SM, this one's own too.
+#pragma once
 
-constexpr int kProducerThreads = 32 * ONCHIP_PRODUCER_WARPS;
+#include "kernels/persistent/launch.cuh"
+#include "kernels/sparse/cell.cuh"
+#include "kernels/sparse/exchange.cuh"
+#include "kernels/sparse/gather.cuh"
+#include "kernels/sparse/pass_barriers.cuh"
+#include "kernels/sparse/reduce.cuh"
+#include "kernels/sparse/row_splits.cuh"
 #if ONCHIP_EXCHANGE == 4
-constexpr int kFetchThreads = 32;  // the second warp emits, and others only give their registers away; see bulk_copy.cuh
+#include "kernels/sparse/bulk_copy.cuh"
 #else
-constexpr int kFetchThreads = kProducerThreads - 32;  // the last warp emits
+#include "kernels/sparse/poll_passes.cuh"
 #endif
-constexpr int kBlockThreads = kThreads + kProducerThreads;
-constexpr int kPassWords = kPassPlanes * kPlaneWords;
-constexpr int kPassOutboxWords = kPassPlanes * kOutboxPlaneWords;
-
-constexpr int kComputing = 1, kTaken = 2, kComputed = kTaken + kPasses;  // named barriers
-static_assert(kPasses > 1 && kComputed + kPasses <= 16, "a pass is fetched while another is computed; there are 16 barriers");
-constexpr int kWithFetching = kThreads + kFetchThreads, kWithEmitting = kThreads + 32;  // threads that take part in them
-#if ONCHIP_EXCHANGE != 4
-static_assert(kExchange == kLamport && kRingChunks == 0, "passes are pipelined where nobody waits for all SMs");
-#endif
-
-template <int kCount>
-__device__ __forceinline__ void wait_at(int barrier) {
-  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "n"(kCount) : "memory");
-}
-template <int kCount>
-__device__ __forceinline__ void arrive_at(int barrier) {
-  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "n"(kCount) : "memory");
-}
-
-// The mbarrier of a pass.
-__device__ __forceinline__ u32 fetched(u32 shared, int pass) { return shared + kFetchedAt + 8 * pass; }
-
-// Before all warps of the block have met.
-__device__ __forceinline__ void prepare_pipeline(u32 shared, int thread) {
-  if (thread < kPasses) {
-    const int warps = kFetchThreads / 32 + (thread == 0 ? 1 : 0);
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(fetched(shared, thread)), "r"(warps) : "memory");
-  }
-}
-// A whole warp has done what others wait for at an mbarrier.
-__device__ __forceinline__ void arrive(u32 barrier, int lane) {
-  __syncwarp();
-  if (lane == 0) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-  }
-}
-__device__ __forceinline__ void await_phase(u32 barrier, u32 parity) {
-  u32 is_over = 0;
-#pragma unroll 1
-  while (is_over == 0) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(is_over)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-#else
-    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(is_over)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-#endif
-  }
-}
-
-// Registers go from the producer warps to the others, where whole warpgroups of them can give some away.
-__device__ __forceinline__ void have_fetching_registers() {
-#ifdef ONCHIP_FETCHING_REGISTERS
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ONCHIP_FETCHING_REGISTERS));
-#endif
-}
-__device__ __forceinline__ void have_computing_registers() {
-#ifdef ONCHIP_COMPUTING_REGISTERS
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ONCHIP_COMPUTING_REGISTERS));
-#endif
-}
 
 // ---- producer warps -------------------------------------------------------------------------------------------------
-
-#if ONCHIP_EXCHANGE == 4
-#include "bulk_copy.cuh"
-#else
-// Where word i of a pass goes, from where the pass's first plane begins.
-__device__ __forceinline__ u32 placed_at(int i) {
-  if constexpr (kPassPlanes == 1) {
-    return 16 * i;
-  } else {
-    return 16 * i + i / kPlaneWords * (kZeroUnits * kPlaneUnitBytes);
-  }
-}
-
-// Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the
-// last only if it `exists`. Few instructions for each: the warps that compute issue most of the time, and what a producer
-// warp does takes several times as long as it would alone.
-template <int kCount>
-__device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to, int first, bool exists, int& polls) {
-  Word v[kCount];
-  bool waiting = false;
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    v[k] = {0, 0, 0, 0};
-    if (k < kCount - 1 || exists) {
-      v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
-    }
-  }
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    waiting |= is_empty(v[k]);
-  }
-#pragma unroll 1
-  while (waiting) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      if (is_empty(v[k])) {
-        v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
-      }
-    }
-    waiting = false;
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      waiting |= is_empty(v[k]);
-    }
-    waiting = waiting && polls > 0;
-    polls -= waiting;
-  }
-  __syncwarp();
-#pragma unroll
-  for (int k = 0; k < kCount - 1; ++k) {
-    store_shared(to + placed_at(first + k * kFetchThreads), v[k]);
-  }
-  store_shared_if(exists, to + placed_at(first + (kCount - 1) * kFetchThreads), v[kCount - 1]);
-}
-
-// The words of one pass, kLoadsInFlight of a thread at a time.
-__device__ __forceinline__ void fetch_pass(const char* from, u32 to, int pass, int thread, int& polls) {
-  to += kPassPlanes * kPlaneBytes * pass;
-  constexpr int kRound = kLoadsInFlight * kFetchThreads;
-  constexpr int kRest = kPassWords % kRound;
-  constexpr int kLast = (kRest + kFetchThreads - 1) / kFetchThreads;  // words of the busiest thread
-  int first = thread;
-#pragma unroll 1
-  for (int round = 0; round < kPassWords / kRound; ++round) {
-    fetch_words<kLoadsInFlight>(from, kPassWords * pass, to, first, true, polls);
-    first += kRound;
-  }
-  if constexpr (kLast > 0) {
-    fetch_words<kLast>(from, kPassWords * pass, to, first, first + (kLast - 1) * kFetchThreads < kPassWords, polls);
-  }
-}
-
-// Who has given up takes what is there of others, but still awaits what this SM itself publishes: the warps that compute
-// must not be a step ahead of the one that publishes, or its barrier would see them twice. Every such thread awaits all.
-__device__ __forceinline__ void await_own_words(const char* state, int pass) {
-#pragma unroll 1
-  for (int i = 0; i < kPassOutboxWords; ++i) {
-#pragma unroll 1
-    while (is_empty(load_relaxed(state + outbox_offset(kPassOutboxWords * pass + i)))) {
-    }
-  }
-}
-
-#endif
-
-// A fence now and then (protocol.cuh); whether it was.
-__device__ __forceinline__ bool fences(int t) {
-  const bool is_time = (t & (kAhead / 4 - 1)) == 0;
-  if (is_time) {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  }
-  return is_time;
-}
-
-#if ONCHIP_EXCHANGE != 4
-// The state of every pass of every step, as soon as there is room for it.
-__device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int thread) {
-  const char* state = static_cast<const char*>(a.states);
-  int polls = kPolls;
-#pragma unroll 1
-  for (int t = 0; t < a.steps; ++t) {
-#pragma unroll 1
-    for (int pass = 0; pass < kPasses; ++pass) {
-      if (t > 0) {
-        wait_at<kWithFetching>(kTaken + pass);
-        wait_before_polling();
-      }
-      fetch_pass(state, shared, pass, thread, polls);
-      if (polls <= 0) {
-        await_own_words(state, pass);
-      }
-      arrive(fetched(shared, pass), thread % 32);
-    }
-    state += kStateStride;
-    if (fences(t)) {
-      polls = polls > 0 ? kPolls : 0;  // who has given up takes what is there
-    }
-  }
-  if (polls <= 0) {
-    *a.status = 1;
-  }
-#pragma unroll 1
-  for (int pass = 0; pass < kPasses; ++pass) {  // of the last step, for whom nothing follows
-    wait_at<kWithFetching>(kTaken + pass);
-  }
-}
-
-#endif
 
 // Publishes what the others have computed, and empties its places of a later step. The outbox is free again once all
 // words of the pass can be seen in L2: before this SM has fetched them itself, nobody writes to it. Where the words go is
@@ -311,7 +124,7 @@ __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments&
 #endif
     gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kOverflowAt + 4 * (step.thread / 32), step.lane,
                               step.thread, sum);
-    mark_clock(a, step.number - a.first_step, step.thread, kGathered);
+    mark_clock(a, step.number - a.first_step, step.thread, Mark::gathered);
     Output outputs[kOutputs];
     fetch_outputs<kTile, kPass>(step, outputs);
     const Gates gates = find_gates<kTile>(step);
@@ -323,7 +136,7 @@ __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments&
     add_splits<kPass>(step, splits, sum);
 #endif
     reduce<kValues, 1>(sum, step.lane);
-    mark_clock(a, step.number - a.first_step, step.thread, kReduced);
+    mark_clock(a, step.number - a.first_step, step.thread, Mark::reduced);
     finish<kTile, kPass>(a, step, gates, sum, outputs);
     tiles_of_pass<kPass, kTile + 1>(weights, a, step);
   }
@@ -333,9 +146,9 @@ __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments&
 template <int kPass = 0>
 __device__ __forceinline__ void passes_step(Weights& weights, const Arguments& a, const Step& step, int t) {
   if constexpr (kPass < kPasses) {
-    mark_clock(a, t, step.thread, kStaged);
+    mark_clock(a, t, step.thread, Mark::staged);
     await_phase(fetched(step.kept_shared, kPass), t & 1);
-    mark_clock(a, t, step.thread, kComplete);
+    mark_clock(a, t, step.thread, Mark::complete);
     if constexpr (!kExchangeOnly) {
       if constexpr (kHasOverflow) {
         const u32 begins = step.kept_shared + kOverflowAt + 4 * kRowsPerGroup * kWarps;
@@ -343,12 +156,12 @@ __device__ __forceinline__ void passes_step(Weights& weights, const Arguments& a
       }
       tiles_of_pass<kPass>(weights, a, step);
     }
-    mark_clock(a, t, step.thread, kFinished);
-    mark_clock(a, t, step.thread, kAllFinished);
+    mark_clock(a, t, step.thread, Mark::finished);
+    mark_clock(a, t, step.thread, Mark::all_finished);
     __syncwarp();
     arrive_at<kWithEmitting>(kComputed + kPass);
     arrive_at<kWithFetching>(kTaken + kPass);
-    mark_clock(a, t, step.thread, kEmitted);
+    mark_clock(a, t, step.thread, Mark::emitted);
     passes_step<kPass + 1>(weights, a, step, t);
   }
 }
@@ -358,7 +171,7 @@ __device__ __forceinline__ void compute_steps(Weights& weights, const Arguments&
 #pragma unroll 1
   for (int t = 0; t < a.steps; ++t) {
     const int place = kManyAddresses ? static_cast<int>(kept(thread)) : thread;
-    mark_clock(a, t, place, kBegun);
+    mark_clock(a, t, place, Mark::begun);
     const Step step{shared,
                     kept_shared,
                     kept_shared + kInputAt + t % 2 * kInputBytes,

@@ -3,6 +3,9 @@
 // bank.
 //
 //   state   [kPlanes][kStateUnits][kPlaneSamples]
+#pragma once
+
+#include "kernels/persistent/state.cuh"
 
 constexpr int kPlaneUnitBytes = ONCHIP_PLANE_UNIT_BYTES;  // what one load fetches of a unit
 constexpr int kUnitBytes = kBatchPadded * kElementBytes;

@@ -3,7 +3,7 @@
 // it reads beside the weights.
 #pragma once
 
-#include "kernels/recurrent/family_kernel.hpp"
+#include "kernels/persistent/family_kernel.hpp"
 #include "model/sparse/layout/layout.hpp"
 
 #include <cstdint>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lanes of a group, and how their sums of a tile come together (cell.cuh says what a tile is).
+#pragma once
+
+#include "kernels/sparse/gather.cuh"
 
 // The lanes of a group are spread over the phases in which shared memory serves a warp's load (model/sparse/geometry.hpp):
 // which bit of the thread's number is bit k of the lane's.

@@ -19,6 +19,13 @@
 //
 //   sums    float [kRowSplits][kGroups][kBatchPadded]; split number p * kGroups + g is the p-th of group g
 //   table   int [kUnitsPerSm][kGates]: of each row the number of its first split | how many << 16; they are neighbours
+#pragma once
+
+#include "kernels/persistent/launch.cuh"
+#include "kernels/sparse/reduce.cuh"
+#include "kernels/sparse/regions.cuh"
+
+#if ONCHIP_ROW_SPLITS != 0
 
 constexpr int kSplitValues = kRowSplits * kPassSamples;  // sums of a group's splits, of one pass: [kPassSamples][kRowSplits]
 static_assert((kRowSplits & (kRowSplits - 1)) == 0, "reduced together");
@@ -156,3 +163,5 @@ __device__ __forceinline__ void add_splits(const Step& step, const int (&splits)
   }
   __syncwarp();
 }
+
+#endif

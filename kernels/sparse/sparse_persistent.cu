@@ -27,44 +27,17 @@
 //
 // The ONCHIP_* constants come from the plan.
 
-#include "../recurrent/device/state.cuh"
-#include "planes.cuh"
-#include "../recurrent/device/memory.cuh"
-#include "../recurrent/device/protocol.cuh"
-#include "exchange.cuh"
-#include "gather.cuh"
-#include "../recurrent/device/launch.cuh"
+#include "kernels/sparse/shape.cuh"  // first: what the others are made for
 
-// Where a thread has many words of the state or many tiles, the compiler would keep all their addresses from step to step,
-// in more registers than there are. They are then computed in every step, which costs some cycles of the critical path.
-constexpr bool kManyAddresses = kStateWords > kThreads * kLoadsInFlight || kPlanes > 2 || kTiles > 2;
-
-// Where the regions of shared memory begin, from the model's map (SparseRegion of model/sparse/geometry.hpp).
-constexpr int kInputAt = ONCHIP_AT_INPUT;            // [2][kBatch][kUnitsPerSm][kGates], this step's and the next's
-constexpr int kCarryAt = ONCHIP_AT_CARRY;            // float [kUnitsPerSm][kBatchPadded]
-constexpr int kLengthsAt = ONCHIP_AT_LENGTHS;        // int [kBatchPadded]
-constexpr int kGatesAt = ONCHIP_AT_GATES;            // u32 [kUnitsPerSm], see cell.cuh
-constexpr int kBiasAt = ONCHIP_AT_BIAS;              // GRU: float [kUnitsPerSm]
-constexpr int kScaleAt = ONCHIP_AT_SCALES;           // fp8: float [kUnitsPerSm][kGates]
-constexpr int kOverflowAt = ONCHIP_AT_OVERFLOW;      // int [kOverflowInts]
-constexpr int kSplitSumsAt = ONCHIP_AT_SPLIT_SUMS;   // see row_splits.cuh
-constexpr int kSplitTableAt = ONCHIP_AT_SPLIT_TABLE;
-constexpr int kFetchedAt = ONCHIP_AT_BARRIERS;       // mbarriers, see pipeline.cuh
-constexpr int kChunksAt = ONCHIP_AT_CHUNKS;          // [ONCHIP_SHARED_CHUNKS][kChunkBytes]
-constexpr int kRingAt = ONCHIP_AT_RING;              // [kWarps][kRingChunks][kChunkBytes]
-static_assert(kInputAt - kOutboxAt == 16 * kOutboxWords && kCarryAt - kInputAt == 2 * kInputBytes &&
-                  kRingAt - kChunksAt == ONCHIP_SHARED_CHUNKS * kChunkBytes &&
-                  ONCHIP_SHARED_BYTES == kRingAt + kWarps * kRingChunks * kChunkBytes,
-              "the plan and the kernel count the same shared memory");
-
-#include "../recurrent/device/activation.cuh"
-#include "cell.cuh"
-
-#if ONCHIP_ROW_SPLITS != 0
-#include "row_splits.cuh"
-#endif
+#include "kernels/persistent/launch.cuh"
+#include "kernels/sparse/cell.cuh"
+#include "kernels/sparse/exchange.cuh"
+#include "kernels/sparse/gather.cuh"
+#include "kernels/sparse/reduce.cuh"
+#include "kernels/sparse/regions.cuh"
+#include "kernels/sparse/row_splits.cuh"
 #if ONCHIP_PRODUCER_WARPS != 0
-#include "pipeline.cuh"
+#include "kernels/sparse/pipeline.cuh"
 #endif
 
 template <int kTile, int kPass>
@@ -83,7 +56,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     }
 #endif
     gather_tile<kTile, kPass>(weights, step.shared, overflow, step.lane, step.thread, sum);
-    mark_clock(a, step.number - a.first_step, step.thread, kGathered);
+    mark_clock(a, step.number - a.first_step, step.thread, Mark::gathered);
     Output outputs[kOutputs];
     fetch_outputs<kTile, kPass>(step, outputs);
     const Gates gates = find_gates<kTile>(step);
@@ -95,7 +68,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
     add_splits<kPass>(step, splits, sum);
 #endif
     reduce<kValues, 1>(sum, step.lane);
-    mark_clock(a, step.number - a.first_step, step.thread, kReduced);
+    mark_clock(a, step.number - a.first_step, step.thread, Mark::reduced);
     finish<kTile, kPass>(a, step, gates, sum, outputs);
     tiles_step<kTile, kPass + 1>(weights, a, step);
   }
@@ -209,9 +182,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
   for (int t = 0; t < a.steps; ++t) {
     const int place = kManyAddresses ? static_cast<int>(kept(thread)) : thread;
     steer_capture(t);
-    mark_clock(a, t, place, kBegun);
+    mark_clock(a, t, place, Mark::begun);
     stage(state, kept_shared, place, polls);
-    mark_clock(a, t, place, kStaged);
+    mark_clock(a, t, place, Mark::staged);
     state += kStateStride;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -223,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     }
     wait_for_copies<1>();  // the input of this step; that of the next may be under way
     __syncthreads();
-    mark_clock(a, t, place, kComplete);
+    mark_clock(a, t, place, Mark::complete);
 
     const Step step{shared,
                     kept_shared,
@@ -239,9 +212,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
       }
       tiles_step<0, 0>(weights, a, step);
     }
-    mark_clock(a, t, place, kFinished);
+    mark_clock(a, t, place, Mark::finished);
     __syncthreads();
-    mark_clock(a, t, place, kAllFinished);
+    mark_clock(a, t, place, Mark::all_finished);
 
     if (thread < kOutboxWords) {
       emit(outbox_word, thread, kept_shared, t, a.steps);
@@ -254,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     }
     converge_for_capture();
     outbox_word += kStateStride;
-    mark_clock(a, t, place, kEmitted);
+    mark_clock(a, t, place, Mark::emitted);
     // While the others' states are on their way: this step's input is no longer needed.
     fetch_input<kInputAt>(a, t + 2, kept_shared, thread);
     if constexpr (kExchange != kLamport) {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polling. staged_at(i): where word i of a state goes in shared memory.
+// Polling.
+#pragma once
+
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
+#include "kernels/sparse/words.cuh"
 
 // Copies kCount words of a state to shared memory, kThreads apart, the last only if it `exists`; Lamport: polls them.
-// `polls`: how often a thread may find a word missing; once that is used up it takes what is there.
-template <int kCount>
+// kStagedAt(i): where word i of a state goes. `polls`: how often a thread may find a word missing; once that is used up it takes what is there.
+template <int kCount, u32 (*kStagedAt)(int)>
 __device__ __forceinline__ void stage_words(const char* from, u32 to, int first, bool exists, int& polls) {
   Word v[kCount];
 #pragma unroll
@@ -34,7 +39,7 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
   __syncwarp();
 #pragma unroll
   for (int k = 0; k < kCount - 1; ++k) {
-    store_shared(to + staged_at(first + k * kThreads), v[k]);
+    store_shared(to + kStagedAt(first + k * kThreads), v[k]);
   }
-  store_shared_if(exists, to + staged_at(first + (kCount - 1) * kThreads), v[kCount - 1]);
+  store_shared_if(exists, to + kStagedAt(first + (kCount - 1) * kThreads), v[kCount - 1]);
 }

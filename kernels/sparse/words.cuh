@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // 16-byte words of a state in L2, each one memory operation.
+#pragma once
+
+#include "kernels/persistent/word.cuh"
 
 __device__ __forceinline__ Word load_relaxed(const char* address) {
   Word v;

@@ -3,6 +3,7 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "kernels/training/device/graph_switch_arguments.hpp"
 
 namespace onchip {
 namespace {
@@ -14,13 +15,6 @@ struct RelaxedCapture {
   ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode); }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-};
-
-// As graph_switch.cu has it.
-struct Choice {
-  unsigned long long handle;
-  const int* rows;
-  int unit;
 };
 
 }  // namespace
@@ -53,7 +47,7 @@ void GraphSwitch::enqueue(cudaStream_t stream, const int* rows, int unit, int wa
   get_capture();
   cudaGraphConditionalHandle handle = 0;
   ONCHIP_CUDA_CHECK(cudaGraphConditionalHandleCreate(&handle, graph, 0, cudaGraphCondAssignDefault));
-  Choice choice{handle, rows, unit};
+  GraphChoice choice{handle, rows, unit};
   void* arguments[] = {&choice};
   choose_.launch(stream, 1, 1, 0, false, arguments);
 

@@ -2,8 +2,10 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
+#include "kernels/runtime/device_chip.hpp"
+#include "kernels/runtime/device_program.hpp"
 #include "kernels/training/graph_switch.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "model/base/error.hpp"
 
 #include <algorithm>
@@ -169,19 +171,15 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
 }
 
 void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const {
-  if (node.product) {
-    if (node.product->c != nullptr) {
-      const Cublas& cublas = shared_of(device_).cublas;
-      cublas.use(stream, workspace + products_offset_);
-      cublas.multiply(*node.product);
-    }
-  } else if (node.kernel >= 0) {
-    std::vector<std::byte> arguments = node.arguments;
-    void* of_kernel[] = {arguments.data()};
-    kernels_[node.kernel].launch(stream, node.blocks, node.threads, node.shared_bytes, node.cooperative, of_kernel);
-  } else if (node.zeros.data() != nullptr) {
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(node.zeros.data(), 0, node.zeros.size(), stream));
+  const bool is_wanted = node.product ? node.product->c != nullptr : node.kernel >= 0 || node.filled.data() != nullptr;
+  if (!is_wanted) {
+    return;
   }
+  const Cublas& cublas = shared_of(device_).cublas;
+  if (node.product) {
+    cublas.use(stream, workspace + products_offset_);
+  }
+  onchip::enqueue(node, kernels_, &cublas, stream);
 }
 
 // Of a half of a direction. `ways`: with other rows of products, of which a graph chooses.
@@ -199,7 +197,7 @@ TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf
   const std::byte* const status = places[of.program.results];
   const auto of_half = [&](std::vector<ProgramNode> all) {
     std::erase_if(all, [&](const ProgramNode& node) {
-      const bool clears_status = node.zeros.data() == status;
+      const bool clears_status = node.filled.data() == status;
       const bool is_unwanted = node.label == "dW_hh mask" && places[of.arrays.dw_hh] == nullptr;
       return clears_status || half_of(node.label) != half || is_unwanted;
     });

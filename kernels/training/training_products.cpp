@@ -132,8 +132,7 @@ struct ProductBuilder {
                       gates().from_row(size.is_reverse ? 0 : size.batch), y.from_row(size.is_reverse ? size.batch : 0),
                       false);
     } else if (at[a.h0] == nullptr) {
-      nodes.push_back({.label = "dW_hh"});
-      nodes.back().zeros = {to.data, static_cast<std::size_t>(2 * gate_rows * size.hidden)};
+      nodes.push_back(fill_node("dW_hh", to.data, static_cast<std::size_t>(2 * gate_rows * size.hidden)));
     }
     if (at[a.h0] != nullptr) {
       multiply_states("dW_hh of h0", to, size.hidden, size.batch, kept(p.first_gradient), {at[a.h0], size.hidden},

@@ -79,7 +79,7 @@ struct Builder {
         has_lengths() ? first_cells : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
-            .ring = at[is_backward ? ring_back : ring],
+            .ring = array_at<char>(at, is_backward ? ring_back : ring),
             .gates = at[gates],
             .cells = size.is_reverse ? first_cells : other_cells,
             .last_cells = size.is_reverse ? other_cells : first_cells,
@@ -100,7 +100,7 @@ struct Builder {
             .recurrent_bias_gradient = at[arrays.db_hh],
             .first_gradient = at[arrays.h0] == nullptr || has_lengths() ? nullptr : at[first_gradient],
             .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
-            .ranks = at[is_backward ? ranks_back : ranks],
+            .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
             .steps = size.steps,
             .descends = is_backward != size.is_reverse,
             .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
@@ -124,12 +124,10 @@ struct Builder {
     };
     const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
       Arguments of_kernel = arguments(is_backward);
-      of_kernel.copies = copies;
+      std::ranges::copy(copies, of_kernel.copies);
       return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
     };
-    ProgramNode clear{.label = "status"};
-    clear.zeros = {at[status], 4};
-    std::vector<ProgramNode> all{clear};
+    std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
     const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
       node.stream = stream;
       node.after = std::move(after);

@@ -7,8 +7,10 @@
 #pragma once
 
 #include "kernels/runtime/kernel_program.hpp"
+#include "kernels/training/device/arguments.hpp"
 #include "model/training/training_plan.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,36 +32,7 @@ struct TrainingArrays {
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
-// As arguments.cuh has them.
-enum class RowMap : int { same, to_packed, from_packed, to_later };
-struct RowCopy {
-  const void* from = nullptr;
-  void* to = nullptr;
-  long long rows = 0;
-  int from_stride = 0, to_stride = 0, columns = 0, written_columns = 0, adds = 0;
-  RowMap map = RowMap::same;
-};
-using RowCopies = std::array<RowCopy, 3>;
-
-// Of the recurrences, as arguments.cuh has them.
-struct TrainingArguments {
-  const void* weights;
-  std::uint32_t* packed;
-  std::byte* ring;
-  void *gates, *cells, *last_cells, *output;
-  const void *initial, *initial_cell;
-  void *final_state, *final_cell;
-  const void *input_bias, *recurrent_bias, *output_gradient, *final_gradient, *final_cell_gradient;
-  void *initial_gradient, *initial_cell_gradient;
-  float* bias_sums;
-  void *input_bias_gradient, *recurrent_bias_gradient, *first_gradient;
-  const void* lengths;
-  void* ranks;
-  long long steps;
-  int descends, packed_rows;
-  std::uint32_t* status;
-  RowCopies copies;
-};
+using RowCopies = std::array<RowCopy, kMostCopies>;
 
 // With lengths, how many rows there are.
 struct TrainingRows {
@@ -74,8 +47,8 @@ struct TrainingProgram {
   KernelProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
   TrainingPlan plan;
-  std::shared_ptr<const SparseTraining> sparse = {};  // of a sparse one: sparse/program.hpp
-  int ranks = 0, ranks_back = 0;                      // arrays: of each half, see arguments.cuh
+  std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: of a sparse one
+  int ranks = 0, ranks_back = 0;                      // arrays: of each half, see device/arguments.hpp
   // Of sequences with lengths, those of program for other rows.
   std::function<std::vector<ProgramNode>(ArrayPlaces, const TrainingRows&)> nodes_of_rows = {};
 };

@@ -19,22 +19,20 @@ namespace onchip {
 namespace {
 
 // Of a node that is called so, or so and more: turns, and what belongs to a product.
-std::string part_of(std::string_view label) {
-  constexpr std::array<std::pair<std::string_view, const char*>, 6> kParts{{{"forward", "forward"},
-                                                                            {"backward", "backward"},
-                                                                            {"W_ih x", "products"},
-                                                                            {"dx", "products"},
-                                                                            {"dW_ih", "products"},
-                                                                            {"dW_hh", "products"}}};
+std::size_t part_of(std::string_view label) {
+  constexpr std::array<std::pair<std::string_view, TrainingPart>, 6> kParts{{{"forward", TrainingPart::forward},
+                                                                             {"backward", TrainingPart::backward},
+                                                                             {"W_ih x", TrainingPart::products},
+                                                                             {"dx", TrainingPart::products},
+                                                                             {"dW_ih", TrainingPart::products},
+                                                                             {"dW_hh", TrainingPart::products}}};
   const auto part = std::ranges::find_if(kParts, [&](const auto& of) { return label.starts_with(of.first); });
-  return part == kParts.end() ? "other" : part->second;
+  return static_cast<std::size_t>(part == kParts.end() ? TrainingPart::other : part->second);
 }
 
-}  // namespace
-
-TrainingTiming time_training(const TrainingProgram& training, const TrainingSize& size, Precision precision,
-                             int repeats) {
-  DeviceProgram device(training.program);
+// Random data in the arrays that a step reads.
+void fill_inputs(DeviceProgram& device, const TrainingProgram& training, const TrainingSize& size,
+                 Precision precision) {
   const TrainingArrays& a = training.arrays;
   Random random(1, 0);
   const double scale = 1 / std::sqrt(size.hidden);
@@ -57,40 +55,38 @@ TrainingTiming time_training(const TrainingProgram& training, const TrainingSize
     }
     device.write(array, std::as_bytes(std::span(bits)));
   }
-  const auto check = [&] {
-    if (device.run()[0] != 0) {
+}
+
+}  // namespace
+
+TrainingWays training_ways(const TrainingProgram& training, const TrainingSize& size, Precision precision) {
+  const auto device = std::make_shared<DeviceProgram>(training.program);
+  fill_inputs(*device, training, size, precision);
+  const double us_per_step = 1e3 / static_cast<double>(size.steps);
+  TrainingWays ways{.graph = {.name = "onchip", .computes = "forward and all gradients, CUDA graph"},
+                    .parts = {.name = "onchip, node by node"},
+                    .spill_bytes = device->spill_bytes()};
+  ways.graph.sample = [device, us_per_step] {
+    const double us = us_per_step * device->graph_ms();
+    if (device->results()[0] != 0) {
       throw CudaError("the training step gave up waiting for a state");
     }
+    return std::vector{us};
   };
-  check();
-  check();
-  const auto steps = static_cast<double>(size.steps);
-  std::map<std::string, std::vector<double>> of_part;
-  for (int i = 0; i < repeats; ++i) {
-    of_part["graph"].push_back(1e3 * device.graph_ms(1) / steps);
-    std::map<std::string, double> parts;
-    for (const auto& [label, ms] : device.node_ms()) {
-      parts[part_of(label)] += 1e3 * ms / steps;
+  ways.parts.sample = [device, us_per_step] {
+    std::vector<double> us(1 + kTrainingParts);
+    for (const auto& [label, ms] : device->node_ms()) {
+      us[0] += us_per_step * ms;
+      us[1 + part_of(label)] += us_per_step * ms;
     }
-    for (const auto& [part, us] : parts) {
-      of_part[part].push_back(us);
-    }
-  }
-  check();
-  std::map<std::string, std::string> codes;  // by the node's label
+    return us;
+  };
   for (const ProgramNode& node : training.program.nodes(std::vector<std::byte*>(training.program.arrays.size()))) {
     if (node.cooperative) {
-      codes[part_of(node.label)] = compile(training.program.kernels[node.kernel].request).code_fingerprint;
+      ways.codes[part_of(node.label)] = compile(training.program.kernels[node.kernel].request).code_fingerprint;
     }
   }
-  return {.spill_bytes = device.spill_bytes(),
-          .forward_code = codes["forward"],
-          .backward_code = codes["backward"],
-          .forward = summarize(of_part["forward"]),
-          .backward = summarize(of_part["backward"]),
-          .products = summarize(of_part["products"]),
-          .other = summarize(of_part["other"]),
-          .graph = summarize(of_part["graph"])};
+  return ways;
 }
 
 }  // namespace onchip

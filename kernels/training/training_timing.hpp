@@ -2,23 +2,29 @@
 // What a training step of one LSTM layer takes on the current device, random data.
 #pragma once
 
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/timing.hpp"
 #include "kernels/training/training_program.hpp"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace onchip {
 
-// Of `repeats` samples each, us per step.
-struct TrainingTiming {
+// A step's nodes by what they belong to.
+enum class TrainingPart : std::uint8_t { forward, backward, products, other };
+inline constexpr std::size_t kTrainingParts = 4;
+
+// Samples are in us per step.
+struct TrainingWays {
+  Way graph;  // everything, in one CUDA graph; fails where a wait was given up
+  Way parts;  // each node for itself: their sum; parts by TrainingPart
   int spill_bytes = 0;
-  std::string forward_code, backward_code;    // fingerprints of the machine code of both recurrences
-  Timing forward, backward, products, other;  // each for itself
-  Timing graph;                               // everything, in one CUDA graph
+  std::array<std::string, kTrainingParts> codes = {};  // fingerprints of the machine code of both recurrences
 };
 
-// Runs twice, then takes the samples. Throws CudaError, also if a wait was given up.
-TrainingTiming time_training(const TrainingProgram& training, const TrainingSize& size, Precision precision,
-                             int repeats);
+// Compiles, and loads the program. Throws CudaError.
+TrainingWays training_ways(const TrainingProgram& training, const TrainingSize& size, Precision precision);
 
 }  // namespace onchip

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/chip/chip.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <functional>
 #include <optional>

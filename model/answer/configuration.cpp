@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +75,11 @@ void take_matrix(Configuration& configuration, const SparseMatrix& given, const 
   configuration.network.hidden = matrix->columns;
   configuration.network.density = matrix->density();
   configuration.weights = std::move(matrix);
+}
+
+void take_weights(Configuration& configuration, const std::filesystem::path& file) {
+  const int gates = info(configuration.network.cell).gates;
+  take_matrix(configuration, read_weights(file, {configuration.tensor, configuration.transpose, gates}), file.string());
 }
 
 std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration) {

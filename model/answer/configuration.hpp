@@ -3,9 +3,10 @@
 // Matrix, rows and plan of a configuration are made here, so that they are the same wherever it is asked about.
 #pragma once
 
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ inline constexpr int kMostGranule = 4096;
 inline constexpr std::int64_t kMostSeed = std::int64_t{1} << 53;  // exact as a double, for JSON and spreadsheets
 // A mask with more non-zeros fits on no chip; its rows are taken at their expected lengths instead of generated.
 inline constexpr double kMostGenerated = 1 << 25;
+
+// What is asked about where nothing else is said, by command, in C and in Python.
+inline constexpr Recurrent kUsualNetwork{.batch = 4, .density = 0.3};
 
 struct Configuration {
   Recurrent network;
@@ -40,6 +44,8 @@ std::string_view mask_name(const Configuration& configuration);  // "file" for a
 // Takes a matrix as the weights, rounded to the precision; hidden size and density become its. Throws InputError if its
 // shape is not that of the cell, or no weight is left; `from` is where it comes from.
 void take_matrix(Configuration& configuration, const SparseMatrix& matrix, const std::string& from = "");
+// The same of a file, read as `tensor` and `transpose` say.
+void take_weights(Configuration& configuration, const std::filesystem::path& file);
 
 std::shared_ptr<const SparseMatrix> recurrent_matrix(const Configuration& configuration);
 // What searches over networks of other sizes take for the mask: two_four if this one is, else uniform.

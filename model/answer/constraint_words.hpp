@@ -3,8 +3,8 @@
 // tables of fields (model/plan/field.hpp).
 #pragma once
 
+#include "model/families/plan.hpp"
 #include "model/plan/constraints.hpp"
-#include "model/plan/plan.hpp"
 
 #include <string>
 #include <string_view>

@@ -15,7 +15,7 @@ namespace onchip {
 
 using Json = nlohmann::ordered_json;
 
-inline constexpr int kAnswerSchema = 1;  // "schema" of an answer; another number where a field goes or means another
+inline constexpr int kAnswerSchema = 2;  // "schema" of an answer; another number where a field goes or means another
 
 // What `binding` names: the resource that is used most, or the largest term of the step time.
 enum class Binding { resource, term };

@@ -3,8 +3,6 @@
 // many sets of banks. A phase takes as many wavefronts as the most loaded set has distinct words.
 #pragma once
 
-#include "model/sparse/geometry.hpp"
-
 #include <algorithm>
 
 namespace onchip {
@@ -19,8 +17,8 @@ struct BankRule {
   int phase_lanes;  // 32 for accesses of up to 4 bytes, 16 for 8, 8 for 16
   int bank_sets;
 
-  BankRule(const SparseGeometry& geometry)
-      : stride(geometry.plane_unit_bytes),
+  explicit BankRule(int unit_bytes)
+      : stride(unit_bytes),
         phase_lanes(kWarpLanes * kBankBytes / std::max(kBankBytes, stride)),
         bank_sets(kBanks * kBankBytes / std::max(kBankBytes, stride)) {}
 

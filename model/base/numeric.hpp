@@ -2,7 +2,7 @@
 // Numbers as the kernels store them.
 #pragma once
 
-#include "model/workload/recurrent.hpp"
+#include "model/base/precision.hpp"
 
 #include <cstdint>
 

@@ -175,9 +175,9 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
   // Tiles are expanded beside the loads, not beside the products.
   const double both = products.words > 0 ? products.tensor + std::max(products.loads, products.words)
                                          : std::cbrt(cube(products.tensor) + cube(products.loads));
-  // In a cluster they come one after the other; to the first product a warp takes longer than its first load.
+  // In a cluster they come one after the other, after a first load.
   const bool in_cluster = geometry.exchange == ExchangeProtocol::cluster;
-  const double first = chip.lds_latency_cycles + chip.cost[Cost::cluster_first_product];
+  const double first = chip.lds_latency_cycles;
   const Pipeline pipeline = in_cluster ? Pipeline{first + both, first} : pipeline_cycles(chip, geometry, both);
   result.waiting = pipeline.waiting;
   const double beyond = pipeline.whole - pipeline.waiting;
@@ -208,8 +208,8 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
     const double functions = function_cycles(chip, geometry.network.cell);
     const double beside = std::ceil(std::min<double>(items, geometry.threads) / (kWarp * chip.partitions)) - 1;
     const double rounds = std::ceil(items / geometry.threads);
-    result.activation = of_item + beside * (chip.cost[Cost::cluster_item_warp] + functions) +
-                        (rounds - 1) * (of_item + 2 * chip.lds_latency_cycles + row_loads + functions);
+    result.activation =
+        of_item + beside * functions + (rounds - 1) * (of_item + 2 * chip.lds_latency_cycles + row_loads + functions);
   } else {
     result.activation = cell + finishing_cycles(chip, geometry.network.cell, items);
   }
@@ -218,18 +218,14 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
 
 ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
   if (geometry.exchange == ExchangeProtocol::cluster) {
-    // SMs send what they have finished while they finish the rest, and so most of the way is hidden. But where all SMs
-    // together receive more than so much, they wait for it.
+    // SMs send what they have finished while they finish the rest, which hides the way of the bytes. Where the SMs'
+    // units are no whole sectors of 32 bytes, each sample's words go in more and smaller segments.
     const auto bytes = static_cast<double>(geometry.exchange_bytes);
     ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, geometry.sms, geometry.threads);
-    cycles.copying =
-        chip.cost[Cost::cluster_exposed] * cycles.copying +
-        chip.cost[Cost::cluster_per_byte] * std::max(0.0, bytes * geometry.sms - chip.cost[Cost::cluster_hidden_bytes]);
-    // Where the SMs' units are no whole sectors of 32 bytes, each sample's words go in more and smaller segments.
     constexpr int kSectorUnits = 16;
     const double sectors = std::ceil(1.0 * geometry.state_units / kSectorUnits);
     const double cut = std::max(0.0, segments(geometry, kSectorUnits) - sectors);
-    cycles.copying += chip.cost[Cost::cluster_per_segment] * geometry.sms * cut * (geometry.group_batch - 1);
+    cycles.copying = chip.cost[Cost::cluster_per_segment] * geometry.sms * cut * (geometry.group_batch - 1);
     return cycles;
   }
   constexpr int kWordUnits = 8;  // in 16 bytes
@@ -251,9 +247,8 @@ double step_instructions(const DenseGeometry& geometry, const CostValues& cost) 
   const double products = geometry.warp_tiles * samples;
   const double words = geometry.warp_spans * samples;
   const double sums = geometry.row_tiles * samples;
-  return cost[Cost::dense_product_instructions] * products + geometry.shared_tiles * per_shared_tile(geometry).all() +
-         cost[Cost::dense_word_instructions] * words + cost[Cost::dense_sum_instructions] * sums +
-         cost[Cost::dense_rest_instructions];
+  return products + geometry.shared_tiles * per_shared_tile(geometry).all() + cost[Cost::word_instructions] * words +
+         cost[Cost::tile_sum_instructions] * sums + cost[Cost::rest_instructions];
 }
 
 Price price(const Chip& chip, const DenseGeometry& geometry) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A network that runs images: on the CPU by the reference here, on a GPU by kernels
-// (kernels/feed_forward/network/kernel_inference.hpp). Any number of images at once.
+// (kernels/api/kernel_inference.hpp). Any number of images at once.
 #pragma once
 
 #include "model/feed_forward/inputs.hpp"

@@ -53,24 +53,50 @@ class Batch {
     return now_[(tile * neurons_ + neuron) * kTileImages + place % kTileImages];
   }
 
-  void go_through(const ReferenceLayerRuns& layer) {
-    if (wakes_zeros(layer.layer)) {
+  void go_through(SparseLayer layer) {
+    if (wakes_zeros(layer)) {
       wake();
     }
-    const int outputs = layer.layer.weights.rows;
-    std::vector<std::uint32_t> alive(tiles_now());
+    const int outputs = layer.weights.rows;
+    if (are_at_clip_ && outputs == neurons_ && keeps_at_clip(layer, clip_)) {
+      return;
+    }
+    const ReferenceLayerRuns runs = prepare(std::move(layer));
+    std::vector<TileImages> images(tiles_now());
     parallel_for(tiles_now(), threads_, [&](int t) {
       float* const results = next_.data() + static_cast<std::size_t>(t) * outputs * kTileImages;
-      alive[t] = compute_tile(layer, clip_, tile(now_, t), results);
+      images[t] = compute_tile(runs, clip_, tile(now_, t), results);
     });
     now_.swap(next_);
     neurons_ = outputs;
+    are_at_clip_ = true;
     for (int place = 0; place < std::ssize(image_); ++place) {
-      if (image_[place] != kNone && !(alive[place / kTileImages] >> place % kTileImages & 1)) {
+      if (image_[place] == kNone) {
+        continue;
+      }
+      const auto [alive, below_clip] = images[place / kTileImages];
+      if (!(alive >> place % kTileImages & 1)) {
         asleep_.push_back(std::exchange(image_[place], kNone));
+      } else if (below_clip >> place % kTileImages & 1) {
+        are_at_clip_ = false;
       }
     }
     close_up();
+  }
+
+  // Whether images have all features there, at least; images that are dropped have none.
+  bool are_at_least(float least) const {
+    if (!asleep_.empty() && least > 0) {
+      return false;
+    }
+    for (int place = 0; place < std::ssize(image_); ++place) {
+      for (int neuron = 0; image_[place] != kNone && neuron < neurons_; ++neuron) {
+        if (!(feature(place, neuron) >= least)) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
  private:
@@ -81,6 +107,7 @@ class Batch {
   // Images of zeros at the end of the others. There is room: each image had a place at first, and tiles are full but
   // for some of dead ones, which are closed up first.
   void wake() {
+    are_at_clip_ = are_at_clip_ && asleep_.empty();
     close_up(0);
     std::erase(image_, kNone);
     const std::size_t first = image_.size();
@@ -132,6 +159,7 @@ class Batch {
   float clip_;
   int neurons_;
   int threads_;
+  bool are_at_clip_ = false;  // all features of the images on their way
   std::vector<float>&now_, &next_;
   std::vector<int> image_, asleep_;  // of each place; those of zeros
 };
@@ -154,7 +182,7 @@ void run(const FeedForward& network, const Inputs& inputs, std::span<const int> 
     Batch batch(network, inputs, some, options.threads, room);
     after_layer(0, batch);
     for (int l = 0; l < network.layers(); ++l) {
-      batch.go_through(prepare(network.layer(l)));
+      batch.go_through(network.layer(l));
       after_layer(l + 1, batch);
       if (options.progress) {
         const double of_batch = static_cast<double>(l + 1) / network.layers();
@@ -217,6 +245,15 @@ std::vector<float> reference_features(const FeedForward& network, const Inputs& 
         }
       });
   return features;
+}
+
+std::vector<char> layers_at_least(const FeedForward& network, const Inputs& inputs, std::span<const int> images,
+                                  float least, int layers) {
+  std::vector<char> are(static_cast<std::size_t>(layers) + 1, 1);
+  run(
+      first_layers(network, layers), inputs, images, {},
+      [&](int l, const Batch& batch) { are[l] = are[l] != 0 && batch.are_at_least(least); }, [](const Batch&) {});
+  return are;
 }
 
 std::vector<double> layer_in_double(const SparseLayer& layer, float clip, std::span<const float> features) {

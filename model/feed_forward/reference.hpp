@@ -39,6 +39,10 @@ ReferenceResult infer_reference(const FeedForward& network, const Inputs& inputs
 std::vector<float> reference_features(const FeedForward& network, const Inputs& inputs, std::span<const int> images,
                                       int layers, const ReferenceOptions& options = {});
 
+// [layers + 1]: whether all features of these images are at least so large before the first layer, after it, and so on.
+std::vector<char> layers_at_least(const FeedForward& network, const Inputs& inputs, std::span<const int> images,
+                                  float least, int layers);
+
 // One layer in double precision, from `features` as they are: [images, inputs] to [images, outputs].
 std::vector<double> layer_in_double(const SparseLayer& layer, float clip, std::span<const float> features);
 

@@ -2,84 +2,111 @@
 // Compiled without contraction of a * b + c, so that every processor computes the same.
 #include "model/feed_forward/reference_tile.hpp"
 
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-constexpr int kLanes = 16;
-static_assert(kTileImages == 2 * kLanes);
 constexpr int kMostRows = 4;  // at once: their sums stay in registers
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
-typedef float LanesInMemory __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
-typedef std::int32_t Flags __attribute__((vector_size(kLanes * sizeof(float))));
 
-struct Tile {
+// So many images in a register; two of them at once.
+template <int kLanes>
+struct Vectors {
+  typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+  typedef float LanesInMemory __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
+  typedef std::int32_t Flags __attribute__((vector_size(kLanes * sizeof(float))));
+  static constexpr int kPairs = kTileImages / (2 * kLanes);
+  static_assert(kPairs * 2 * kLanes == kTileImages);
+
   const float* features;
   float* results;
   float clip;
-  Flags alive[2];
-};
+  Flags alive[2 * kPairs], below[2 * kPairs];  // images with a feature that is not zero, not at the clip
 
-[[gnu::always_inline]] inline void finish(const Lanes& sum, float bias, float clip, float* to, Flags& alive) {
-  const Lanes zero{}, most = zero + clip, z = sum + bias;
-  const Lanes positive = z < zero ? zero : z;
-  const Lanes y = positive > most ? most : positive;
-  alive |= y != zero;
-  *reinterpret_cast<LanesInMemory*>(to) = y;
-}
-
-// Rows of equal columns, by numbers that are known when this is compiled: then their sums are registers.
-template <int... kRow>
-[[gnu::always_inline]] inline void compute_rows(const SparseLayer& layer, const std::int32_t* rows, Tile& tile,
-                                                std::integer_sequence<int, kRow...>) {
-  const SparseMatrix& weights = layer.weights;
-  const std::int64_t begin = weights.row_begin[rows[0]];
-  const std::int64_t count = weights.row_begin[rows[0] + 1] - begin;
-  const std::int32_t* const columns = weights.column.data() + begin;
-  const float* const values[] = {weights.value.data() + weights.row_begin[rows[kRow]]...};
-  Lanes low[sizeof...(kRow)] = {}, high[sizeof...(kRow)] = {};
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float* const feature = tile.features + static_cast<std::ptrdiff_t>(columns[i]) * kTileImages;
-    const Lanes x_low = *reinterpret_cast<const LanesInMemory*>(feature);
-    const Lanes x_high = *reinterpret_cast<const LanesInMemory*>(feature + kLanes);
-    ((low[kRow] += values[kRow][i] * x_low, high[kRow] += values[kRow][i] * x_high), ...);
+  [[gnu::always_inline]] void finish(const Lanes& sum, float bias, std::int32_t row, int part) {
+    const Lanes zero{}, most = zero + clip, z = sum + bias;
+    const Lanes positive = z < zero ? zero : z;
+    const Lanes y = positive > most ? most : positive;
+    alive[part] |= y != zero;
+    below[part] |= y != most;
+    *reinterpret_cast<LanesInMemory*>(results + static_cast<std::ptrdiff_t>(row) * kTileImages + part * kLanes) = y;
   }
-  const auto finish_row = [&](std::int32_t row, Lanes & sum_low, Lanes & sum_high) __attribute__((always_inline)) {
-    float* const to = tile.results + static_cast<std::ptrdiff_t>(row) * kTileImages;
-    finish(sum_low, layer.bias_of(row), tile.clip, to, tile.alive[0]);
-    finish(sum_high, layer.bias_of(row), tile.clip, to + kLanes, tile.alive[1]);
-  };
-  (finish_row(rows[kRow], low[kRow], high[kRow]), ...);
-}
 
-[[gnu::always_inline]] inline void compute(const ReferenceLayerRuns& runs, Tile& tile) {
-  for (const ReferenceLayerRuns::Run& run : runs.runs) {
-    const std::int32_t* const rows = runs.order.data() + run.first;
-    if (run.rows == kMostRows) {
-      compute_rows(runs.layer, rows, tile, std::make_integer_sequence<int, kMostRows>());
-    } else {
-      for (int r = 0; r < run.rows; ++r) {
-        compute_rows(runs.layer, rows + r, tile, std::integer_sequence<int, 0>());
+  // Rows of equal columns, by numbers that are known when this is compiled: then their sums are registers.
+  template <int... kRow>
+  [[gnu::always_inline]] void compute_rows(const SparseLayer& layer, const std::int32_t* rows, int pair,
+                                           std::integer_sequence<int, kRow...>) {
+    const SparseMatrix& weights = layer.weights;
+    const std::int64_t begin = weights.row_begin[rows[0]];
+    const std::int64_t count = weights.row_begin[rows[0] + 1] - begin;
+    const std::int32_t* const columns = weights.column.data() + begin;
+    const float* const values[] = {weights.value.data() + weights.row_begin[rows[kRow]]...};
+    const float* const of_pair = features + pair * 2 * kLanes;
+    Lanes low[sizeof...(kRow)] = {}, high[sizeof...(kRow)] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float* const feature = of_pair + static_cast<std::ptrdiff_t>(columns[i]) * kTileImages;
+      const Lanes x_low = *reinterpret_cast<const LanesInMemory*>(feature);
+      const Lanes x_high = *reinterpret_cast<const LanesInMemory*>(feature + kLanes);
+      ((low[kRow] += values[kRow][i] * x_low, high[kRow] += values[kRow][i] * x_high), ...);
+    }
+    ((finish(low[kRow], layer.bias_of(rows[kRow]), rows[kRow], 2 * pair),
+      finish(high[kRow], layer.bias_of(rows[kRow]), rows[kRow], 2 * pair + 1)),
+     ...);
+  }
+
+  [[gnu::always_inline]] void compute(const ReferenceLayerRuns& runs) {
+    for (const ReferenceLayerRuns::Run& run : runs.runs) {
+      const std::int32_t* const rows = runs.order.data() + run.first;
+      for (int pair = 0; pair < kPairs; ++pair) {
+        if (run.rows == kMostRows) {
+          compute_rows(runs.layer, rows, pair, std::make_integer_sequence<int, kMostRows>());
+        } else {
+          for (int r = 0; r < run.rows; ++r) {
+            compute_rows(runs.layer, rows + r, pair, std::integer_sequence<int, 0>());
+          }
+        }
       }
     }
   }
+
+  [[gnu::always_inline]] TileImages images() const {
+    TileImages images;
+    std::int32_t is_alive[kTileImages], is_below[kTileImages];
+    std::memcpy(is_alive, alive, sizeof(alive));
+    std::memcpy(is_below, below, sizeof(below));
+    for (int image = 0; image < kTileImages; ++image) {
+      images.alive |= static_cast<std::uint32_t>(is_alive[image] != 0) << image;
+      images.below_clip |= static_cast<std::uint32_t>(is_below[image] != 0) << image;
+    }
+    return images;
+  }
+};
+
+template <int kLanes>
+[[gnu::always_inline]] inline TileImages compute(const ReferenceLayerRuns& runs, float clip, const float* features,
+                                                 float* results) {
+  Vectors<kLanes> vectors{features, results, clip, {}, {}};
+  vectors.compute(runs);
+  return vectors.images();
 }
 
-void compute_anywhere(const ReferenceLayerRuns& runs, Tile& tile) {
-  compute(runs, tile);
+TileImages compute_anywhere(const ReferenceLayerRuns& runs, float clip, const float* features, float* results) {
+  return compute<4>(runs, clip, features, results);
 }
-using Compute = void (*)(const ReferenceLayerRuns&, Tile&);
+using Compute = TileImages (*)(const ReferenceLayerRuns&, float, const float*, float*);
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void compute_avx2(const ReferenceLayerRuns& runs, Tile& tile) {
-  compute(runs, tile);
+[[gnu::target("avx2")]] TileImages compute_avx2(const ReferenceLayerRuns& runs, float clip, const float* features,
+                                                float* results) {
+  return compute<8>(runs, clip, features, results);
 }
-[[gnu::target("avx512f")]] void compute_avx512(const ReferenceLayerRuns& runs, Tile& tile) {
-  compute(runs, tile);
+[[gnu::target("avx512f")]] TileImages compute_avx512(const ReferenceLayerRuns& runs, float clip, const float* features,
+                                                     float* results) {
+  return compute<16>(runs, clip, features, results);
 }
 Compute choose() {
   return __builtin_cpu_supports("avx512f") ? compute_avx512
@@ -105,15 +132,23 @@ ReferenceLayerRuns prepare(SparseLayer layer) {
   return runs;
 }
 
-std::uint32_t compute_tile(const ReferenceLayerRuns& runs, float clip, const float* features, float* results) {
+TileImages compute_tile(const ReferenceLayerRuns& runs, float clip, const float* features, float* results) {
   static const Compute compute_chosen = choose();
-  Tile tile{features, results, clip, {}};
-  compute_chosen(runs, tile);
-  std::uint32_t alive = 0;
-  for (int image = 0; image < kTileImages; ++image) {
-    alive |= static_cast<std::uint32_t>(tile.alive[image / kLanes][image % kLanes] != 0) << image;
+  return compute_chosen(runs, clip, features, results);
+}
+
+bool keeps_at_clip(const SparseLayer& layer, float clip) {
+  const SparseMatrix& weights = layer.weights;
+  for (int row = 0; row < weights.rows; ++row) {
+    float sum = 0;
+    for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
+      sum += weights.value[i] * clip;
+    }
+    if (activate(sum + layer.bias_of(row), clip) != clip) {
+      return false;
+    }
   }
-  return alive;
+  return true;
 }
 
 }  // namespace onchip

@@ -22,7 +22,15 @@ struct ReferenceLayerRuns {
 };
 ReferenceLayerRuns prepare(SparseLayer layer);
 
-// features: [inputs, kTileImages] to [outputs, kTileImages]. Returns which images have a feature that is not zero.
-std::uint32_t compute_tile(const ReferenceLayerRuns& runs, float clip, const float* features, float* results);
+// Images of a tile, as bits.
+struct TileImages {
+  std::uint32_t alive = 0;       // that have a feature that is not zero
+  std::uint32_t below_clip = 0;  // that have one that is not at the clip
+};
+// features: [inputs, kTileImages] to [outputs, kTileImages].
+TileImages compute_tile(const ReferenceLayerRuns& runs, float clip, const float* features, float* results);
+
+// Whether an image with all features at the clip has all of them there after the layer, computed as a tile is.
+bool keeps_at_clip(const SparseLayer& layer, float clip);
 
 }  // namespace onchip

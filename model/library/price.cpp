@@ -62,11 +62,10 @@ LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
   constexpr int kFewSamples = 8;
   const CostValues& cost = chip.cost;
   LibraryStep step;
+  step.waiting = cost[Cost::fp32_products] * chip.library_product_seconds;
   if (network.batch <= kFewSamples) {
-    step.waiting = cost[Cost::fp32_few_products] * chip.library_product_seconds;
     step.arithmetic = cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network);
   } else {
-    step.waiting = cost[Cost::fp32_products] * chip.library_product_seconds;
     step.arithmetic = cost[Cost::fp32_unit_cycles] * network.hidden / chip.clock_hz;
     step.streaming = elements(network) * element_bytes(network) /
                      (cost[Cost::fp32_bandwidth_share] * chip.library_l2_bytes_per_second);
@@ -81,14 +80,13 @@ LibraryStep recurrent_network_fp32(const Chip& chip, const Recurrent& network) {
   const double bytes = elements(network) * element_bytes(network);
   LibraryStep step;
   if (network.batch <= kPersistentSamples && bytes <= kPersistentBytes) {
-    step.waiting = (cost[Cost::cudnn_fp32_barriers] + cost[Cost::cudnn_fp32_sample_barriers] * network.batch) *
-                   chip.grid_barrier_seconds;
-    step.arithmetic = cost[Cost::cudnn_fp32_persistent_peak] * multiplying_seconds(chip, network);
+    step.waiting = cost[Cost::cudnn_fp32_sample_barriers] * network.batch * chip.grid_barrier_seconds;
+    step.arithmetic = cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network);
   } else if (network.batch <= kFewSamples) {
     step.streaming = bytes / (cost[Cost::cudnn_fp32_few_bandwidth_share] * chip.library_l2_bytes_per_second);
     step.waiting = chip.library_product_seconds;
   } else {
-    step.waiting = cost[Cost::cudnn_fp32_products] * chip.library_product_seconds;
+    step.waiting = cost[Cost::fp32_products] * chip.library_product_seconds;
     step.arithmetic = cost[Cost::cudnn_fp32_unit_cycles] * network.hidden / chip.clock_hz +
                       cost[Cost::cudnn_fp32_peak] * multiplying_seconds(chip, network);
   }
@@ -135,20 +133,14 @@ bool takes_persistent(const Recurrent& network) {
          (!is_gated && network.hidden <= kFewUnits);
 }
 
-// What a step of a persistent algorithm waits, in grid barriers. For few
-// units without gates cuDNN has an algorithm of its own.
+// What a step of a persistent algorithm waits, in grid barriers. cuDNN has algorithms of their own for LSTMs of few
+// samples and for few units without gates.
 double barriers(const CostValues& cost, const Recurrent& network) {
-  const bool is_few = network.batch <= kFewSamples;
-  switch (network.cell) {
-    case Cell::lstm:
-      return cost[is_few ? Cost::cudnn_lstm_barriers_few : Cost::cudnn_lstm_barriers];
-    case Cell::gru:
-      return cost[network.batch == 1 ? Cost::cudnn_gru_barriers_one : Cost::cudnn_gru_barriers];
-    default:
-      return cost[network.batch == 1            ? Cost::cudnn_plain_barriers_one
-                  : network.hidden <= kFewUnits ? Cost::cudnn_plain_barriers_small
-                                                : Cost::cudnn_plain_barriers];
+  const bool is_lstm = network.cell == Cell::lstm, is_gated = info(network.cell).gates > 1;
+  if (is_lstm ? network.batch <= kFewSamples : !is_gated && network.batch > 1 && network.hidden <= kFewUnits) {
+    return cost[Cost::cudnn_barriers_few];
   }
+  return network.batch == 1 ? 1 : cost[is_gated ? Cost::cudnn_gated_barriers : Cost::cudnn_plain_barriers];
 }
 
 LibraryStep recurrent_network(const Chip& chip, const Recurrent& network) {

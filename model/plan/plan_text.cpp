@@ -8,7 +8,7 @@
 namespace onchip {
 
 std::string_view new_name(std::string_view old_name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kNames{{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kNames{{
       {"first_look", "poll_delay"},
       {"tail_chunks", "overflow_chunks"},
       {"longest_tail", "longest_overflow"},
@@ -18,6 +18,7 @@ std::string_view new_name(std::string_view old_name) {
       {"piece_chunks", "split_chunks"},
       {"exchange_warps", "producer_warps"},
       {"teams", "batch_groups"},
+      {"team", "sms"},
       {"groups", "batch_groups"},
       {"turns", "sub_batches"},
       {"opponents", "baselines"},

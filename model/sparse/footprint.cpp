@@ -36,7 +36,7 @@ SparsePlan with_most_room(const SparseGeometry& geometry) {
 // What a thread needs beside its weights.
 double least_working(const Chip& chip) {
   constexpr int kLeastStaging = 4;
-  return register_costs(static_cast<int>(chip.compute_capability_major)).base + kLeastStaging;
+  return register_costs(static_cast<int>(chip.compute_capability_major))[RegisterCost::base] + kLeastStaging;
 }
 
 double words_of(const SparseGeometry& geometry, double slots) {

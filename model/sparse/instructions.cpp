@@ -105,27 +105,21 @@ double step_instructions(const SparseGeometry& geometry, const CostValues& cost)
   const double in_registers =
       geometry.slots_total() * slot + loads_in_registers(geometry) * load + promotions * promotion(geometry).all();
   const double passes = passes_over_tiles(geometry);
-  const double output = cost[geometry.gates > 1 ? Cost::gated_output_instructions : Cost::sparse_output_instructions];
-  const double finish = reduction(geometry, geometry.tile_rows).count.all() + output * lane_outputs(geometry) +
-                        cost[Cost::pass_instructions];
+  const double outputs = lane_outputs(geometry) * cost[Cost::output_instructions];
+  const double finish = reduction(geometry, geometry.tile_rows).count.all() + geometry.gates * outputs;
   const double rows = static_cast<double>(geometry.rows_with_overflow()) * geometry.planes / geometry.pass_planes;
-  const double overflow =
-      rows * (cost[Cost::overflow_instructions] + (geometry.ring_chunks > 0 ? cost[Cost::streamed_instructions] : 0));
+  const double overflow = rows * cost[Cost::overflow_instructions] * (geometry.ring_chunks > 0 ? 2 : 1);
   double splits = 0;  // beside their slots: reduced, stored, and added to the outputs
   if (geometry.row_splits > 0) {
     splits = static_cast<double>(geometry.planes / geometry.pass_planes) *
-                 (reduction(geometry, geometry.row_splits).count.all() + cost[Cost::pass_instructions]) +
-             passes * lane_outputs(geometry) * cost[Cost::split_output_instructions];
+                 reduction(geometry, geometry.row_splits).count.all() +
+             passes * outputs;
   }
   const bool fetches = geometry.producer_warps == 0;  // else other warps do
   const double words = fetches ? std::ceil(static_cast<double>(geometry.exchange_bytes) / 16 / geometry.threads) : 0;
   const double unrolled = geometry.rows_with_overflow() * unrolled_slots_of_row(geometry);
   return geometry.planes * (in_registers + unrolled * (slot + load)) + passes * finish + overflow + splits +
          cost[Cost::word_instructions] * words + cost[Cost::rest_instructions];
-}
-
-double cached_instructions(const SparseGeometry& geometry, const CostValues& cost) {
-  return step_instructions(geometry, cost) + (geometry.producer_warps > 0 ? cost[Cost::producer_instructions] : 0);
 }
 
 double overflow_loop_instructions(const SparseGeometry& geometry) {

@@ -44,9 +44,6 @@ double lane_outputs(const SparseGeometry& geometry);
 // worst a third too few or too many.
 double step_instructions(const SparseGeometry& geometry, const CostValues& cost = kCostDefaults);
 
-// What the instruction caches have to hold: that loop, and with producer warps their loops beside it.
-double cached_instructions(const SparseGeometry& geometry, const CostValues& cost = kCostDefaults);
-
 // Within it, the loops over the chunks of a row's overflow, in one pass: what they unroll. 0 without overflow.
 double overflow_loop_instructions(const SparseGeometry& geometry);
 

@@ -20,16 +20,16 @@ namespace {
 // (register_banks.py --count).
 double partition_cycles(const Chip& chip, const Instructions& count) {
   return std::max({count.all(), count.integer * chip.integer_issue_cycles,
-                   count.half2 * std::max<double>(chip.half2_issue_cycles, chip.cost[Cost::half2_operands]) +
+                   count.half2 * std::max<double>(chip.half2_issue_cycles, 2 * chip.cost[Cost::product_operands]) +
                        count.conversion * chip.conversion_issue_cycles,
-                   count.fp32 * std::max<double>(chip.fp32_issue_cycles, chip.cost[Cost::fp32_operands])});
+                   count.fp32 * std::max<double>(chip.fp32_issue_cycles, chip.cost[Cost::product_operands])});
 }
 
 // Cycles of a partition, in which every warp issues `count`: of the port and the pipes, which warps share, or of the
 // instructions' way from beyond the instruction cache, which they go together.
 double issue_cycles(const Chip& chip, const SparseGeometry& geometry, const Instructions& count) {
   const double warps = std::ceil(geometry.warps() / chip.partitions);
-  const double in_code = cached_instructions(geometry, chip.cost);
+  const double in_code = step_instructions(geometry, chip.cost);
   // Those of a loop over chunks come once, if they stay. Kernels of overflow beside splits have three times the
   // instructions that are counted.
   const bool stay =
@@ -45,17 +45,6 @@ double chunk_waits(const SparseGeometry& geometry, double chunks_of_row) {
   const auto at_once = static_cast<unsigned>(geometry.chunks_in_flight);
   return chunks == 0 ? 1.0 / geometry.chunks_in_flight
                      : static_cast<double>(chunks / at_once + std::popcount(chunks % at_once)) / chunks;
-}
-
-// Where only some warps have overflow of a row, they part there, and what the partition's instruction cache does not
-// hold is fetched for some of them again. The share of warps without overflow is that of a Poisson distribution.
-double parting_cycles(const Chip& chip, const SparseGeometry& geometry) {
-  if (!geometry.has_overflow() || geometry.storage == Storage::dense ||
-      instruction_supply_cycles(chip, cached_instructions(geometry, chip.cost)) == 0) {
-    return 0;
-  }
-  return chip.cost[Cost::overflow_parting] *
-         std::exp(-static_cast<double>(geometry.overflow_chunks) / (geometry.warps() * geometry.rows_with_overflow()));
 }
 
 // Producer warps move the state through the pipe of shared memory, too: out of L2, and into shared memory; the copy
@@ -115,8 +104,7 @@ GatherCycles gather_cycles(const Chip& chip, const SparseGeometry& geometry) {
   // for the number of its chunks and for what follows them.
   const double passes = passes_over_tiles(geometry);
   const double overflows = passes_over_overflow * geometry.rows_with_overflow();
-  const double turnaround =
-      (passes - 1 + overflows) * chip.lds_latency_cycles + overflows * parting_cycles(chip, geometry);
+  const double turnaround = (passes - 1 + overflows) * chip.lds_latency_cycles;
   const double together = std::cbrt(gather * gather * gather + issue * issue * issue + chain * chain * chain);
   return {gather, together - gather + alone + turnaround};
 }
@@ -140,13 +128,11 @@ double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
   const double further_rounds = std::ceil(1.0 * geometry.most_splits / geometry.lanes_per_row) - 1;
   const double additions =
       geometry.passes * (chip.lds_latency_cycles + chip.cost[Cost::split_round] * std::max(0.0, further_rounds));
-  const bool is_pipelined = geometry.producer_warps > 0;
-  const double barriers = is_pipelined ? geometry.passes : 1;
-  const double all = geometry.passes * reduction_cycles(chip, geometry, geometry.row_splits, geometry.row_splits) +
-                     barriers * (block_barrier_cycles(chip, geometry.threads) +
-                                 (2 * geometry.row_splits - 1) * chip.lds_latency_cycles) +
-                     additions;
-  return (is_pipelined ? chip.cost[Cost::split_exposed] : 1) * all;
+  const double barriers = geometry.producer_warps > 0 ? geometry.passes : 1;
+  return geometry.passes * reduction_cycles(chip, geometry, geometry.row_splits, geometry.row_splits) +
+         barriers *
+             (block_barrier_cycles(chip, geometry.threads) + (2 * geometry.row_splits - 1) * chip.lds_latency_cycles) +
+         additions;
 }
 
 // What a step waits for the exchange where passes are pipelined, beyond `computing` cycles; and a barrier for each
@@ -171,9 +157,8 @@ ExchangeCycles pipelined_cycles(const Chip& chip, const SparseGeometry& geometry
   const double one_pass = (all / passes + first.latency + copying) / all;
   // Copies of several passes may be under way, but the warp that publishes waits for a fence before each flag.
   // Words are asked for when the pass's last state has been read and the poll delay is over, and come a signal later.
-  const double asking = in_bulk ? chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles
-                                : std::max((1 - chip.cost[Cost::producer_seen_share]) * first.latency,
-                                           geometry.poll_delay + chip.signal_cycles);
+  const double asking =
+      in_bulk ? chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles : geometry.poll_delay + chip.signal_cycles;
   const double fetching = passes * (asking + copying) / all;
   const double waiting = all * (std::sqrt(std::sqrt(std::sqrt(1 + eighth(one_pass) + eighth(fetching)))) - 1);
   const double share = waiting / (first.latency + copying);
@@ -356,9 +341,8 @@ double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const L
   const double of_line = (1 - chip.cost[Cost::exchange_hidden_share]) / chip.exchange_bytes_per_cycle_per_sm;
   const ExchangeCycles in_bulk = bulk_exchange_cycles(chip, bytes, kWarpLanes);
   const double one_pass = std::min(latency(kWarpLanes) + bytes * of_line / passes, in_bulk.latency);
-  const double fetching =
-      std::min(2 * (1 - chip.cost[Cost::producer_seen_share]) * latency(kWarpLanes) + bytes * of_line,
-               2 * chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles + in_bulk.copying);
+  const double fetching = std::min(2 * chip.signal_cycles + bytes * of_line,
+                                   2 * chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles + in_bulk.copying);
   const double pipelined = std::max({computing, computing / passes + one_pass, fetching}) +
                            2 * block_barrier_cycles(chip, least.fewest_threads) + chip.cost[Cost::producer_hand_over];
   return (may_pipeline ? std::min(at_once, pipelined) : at_once) * 1e6 / chip.clock_hz;

@@ -10,41 +10,18 @@
 //
 //   working = kept + max(staging, gather)
 //
-// The costs are fitted to the compiler, architecture by architecture.
+// The costs (register_costs.hpp) are fitted to the compiler, architecture by architecture.
 #pragma once
 
 #include "model/chip/chip.hpp"
 #include "model/sparse/geometry.hpp"
+#include "model/sparse/register_costs.hpp"
 
 #include <optional>
 
 namespace onchip {
 
-// In registers.
-struct RegisterCosts {
-  // Kept, by the number of tiles.
-  double base = 0, two_tiles = 0, more_tiles = 0;
-  // Staging, beside the words in flight: where the state has several planes; where chunks are streamed.
-  double staged_planes = 0, staged_ring = 0;
-  // Gather, beside the sums.
-  double loaded_word = 0;     // of narrow values, each word that a load fetches
-  double output = 0;          // that a lane finishes, each after the first
-  double ring = 0;            // streamed chunks
-  double dense_overflow = 0;  // overflow of rows stored dense
-  double lstm = 0, gru = 0;   // cells
-  double kept_addresses = 0;  // where addresses are kept
-  double kept_per_word = 0;   // there, in addition, each word in flight
-  double several_planes = 0;  // of narrow values
-  double gated_pass = 0;      // of narrow values and gated cells, each pass after the second
-  // Gather of several planes together.
-  double chunk_word_together = 0;  // each word of the chunks in flight; or, where that is more:
-  double unpacked_together = 0;    // narrow values, if the compiler unpacks once for all planes
-  double more_together = 0;        // narrow values, each two planes after the first two
-  double wide_together = 0;        // fp32, more than two planes
-  double together_pass = 0;        // narrow values of cells without gates, each pass after the first
-};
-
-const RegisterCosts& register_costs(int compute_capability_major);
+RegisterCosts register_costs(int compute_capability_major);
 
 int working_registers(const RegisterCosts& costs, const SparseGeometry& geometry);
 // The same with what the formula is careful about; the chip says the architecture.

@@ -50,9 +50,7 @@ double on_other_banks(const Chip& chip, const SparseGeometry& geometry, int layo
 // slots at densities of 2.5 to 30 %: within 0.03 on average, 0.25 at most.
 double delta_conflicts(const CostValues& cost, const BankRule& rule, double density, double slots, double rows,
                        double filled) {
-  const double scale = cost[rule.bank_sets >= 32   ? Cost::delta_scale_of_words
-                            : rule.bank_sets >= 16 ? Cost::delta_scale_of_pairs
-                                                   : Cost::delta_scale_of_quads];
+  const double scale = cost[Cost::delta_conflicts] * rule.bank_sets;
   const double of_reach = cost[Cost::delta_reach] * std::exp(-kMostDelta * density / 2);
   const double shared = std::exp(-cost[Cost::delta_shared] * (rows - 1) * density);
   return 1 +
@@ -68,31 +66,9 @@ double uneven_sets(const SparseGeometry& geometry) {
   return meet ? static_cast<double>(units) * geometry.sms / geometry.network.hidden : 1;
 }
 
-// Wavefronts more, where lanes have hardly a slot to spare and there are fewer sets than lanes of a phase: some lane of
-// nearly every slot finds none free. Read off some forty layouts of one sample and 16 lanes a row (distances: of a
-// dozen), with 28 to 31 of 32 sets.
-double crowded_slots(const CostValues& cost, Storage storage, double filled, double uneven) {
-  if (uneven <= 1) {
-    return 0;
-  }
-  return storage == Storage::packed_delta
-             ? 1 / (1 + std::exp((cost[Cost::crowded_delta_half] - filled * uneven) / cost[Cost::crowded_delta_width]))
-             : std::clamp(cost[Cost::crowded_slope] * (filled * uneven - cost[Cost::crowded_first]), 0.0, 1.0);
-}
-
-// Wavefronts per phase where `load` is how many times more elements than phases the fullest set of banks has, which
-// scatters by so much: E[max(1, load + noise)], smooth around load = 1.
-double fullest_factor(double load, double noise) {
-  return noise > 0 ? 1 + noise * std::log1p(std::exp(std::min(30.0, (load - 1) / noise))) : std::max(1.0, load);
-}
-
-// Of the rows that share phases, how many elements the fullest set of banks has, and how that scatters.
-struct FullestSet {
-  double expected = 0, deviation = 0;
-};
-FullestSet fullest_set(double mean, double density, int sets) {
-  const double deviation = std::sqrt(mean * (1 - density));
-  return {mean + normal_maximum(sets) * deviation, deviation};
+// Of the rows that share phases, how many elements the fullest set of banks has.
+double fullest_set(double mean, double density, int sets) {
+  return mean + normal_maximum(sets) * std::sqrt(mean * (1 - density));
 }
 
 int bank_sets(const SparseGeometry& geometry) {  // and lanes per phase
@@ -110,7 +86,7 @@ double least_wavefronts(const SparseGeometry& geometry, double least_slots) {
   const double density = geometry.network.density;
   const double mean = uneven_sets(geometry) * density * geometry.network.hidden * rows_of_phases(geometry) / sets;
   const double phases = std::min(least_slots, 1.0 * geometry.rows_per_group / geometry.spread);
-  return geometry.warps() * phases * kWarpLanes / sets * geometry.planes * fullest_set(mean, density, sets).expected;
+  return geometry.warps() * phases * kWarpLanes / sets * geometry.planes * fullest_set(mean, density, sets);
 }
 
 ExpectedWavefronts expected_wavefronts(const Chip& chip, const SparseGeometry& geometry) {
@@ -135,18 +111,13 @@ ExpectedWavefronts expected_wavefronts(const Chip& chip, const SparseGeometry& g
   // Rows that are split fill their slots, and the others nearly do.
   const double filled =
       geometry.row_splits > 0 ? cost[Cost::split_rows_filled] : std::min(1.0, mean_length * rows / (phases * sets));
-  const double uneven = uneven_sets(geometry);
   double factor = 1;
   if (geometry.storage == Storage::packed_delta && geometry.order != RowOrder::natural) {
-    factor = delta_conflicts(cost, BankRule(geometry), density, std::max(1.0, slots), rows, filled) +
-             crowded_slots(cost, geometry.storage, filled, uneven);
+    factor = delta_conflicts(cost, BankRule(geometry.plane_unit_bytes), density, std::max(1.0, slots), rows, filled);
   } else if (geometry.order != RowOrder::natural) {
     // The fullest bank set of these rows needs at least as many wavefronts as it has elements.
-    const double mean = uneven * (geometry.row_splits > 0 ? filled * phases : mean_length * rows / sets);
-    const FullestSet fullest = fullest_set(mean, density, sets);
-    const double noise = cost[Cost::set_noise] * fullest.deviation / phases;  // of the fullest set, over warps
-    factor = fullest_factor(fullest.expected / phases, noise);
-    factor += crowded_slots(cost, geometry.storage, filled, uneven);
+    const double mean = uneven_sets(geometry) * (geometry.row_splits > 0 ? filled * phases : mean_length * rows / sets);
+    factor = std::max(1.0, fullest_set(mean, density, sets) / phases);
   } else {
     const ServedLoad served = served_load(chip, geometry);
     factor = (1 + filled * (random_maximum(served.sets) - 1)) * served.phases / phases_per_slot;

@@ -142,7 +142,7 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
       plan.buffers = buffers;
       const Found<SparseRecurrence> found = sparse_recurrence(dealt, precision, plan, sms, shared_bytes);
       if (found) {
-        const double us = sparse_recurrence_price(chip, precision, *found, is_backward).terms.total();
+        const double us = sparse_recurrence_price(chip, precision, *found).terms.total();
         if (!best || us < least_us) {
           best = *found;
           least_us = us;

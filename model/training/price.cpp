@@ -63,7 +63,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
     const SparseRecurrence& sparse = sparse_passes[is_backward ? 1 : 0];
     constexpr double kWordBytes = 4;
     const double weights = kWordBytes * static_cast<double>(training.mask->nnz());
-    price = plus(of(sparse_recurrence_price(chip, network.precision, sparse, is_backward), network.steps),
+    price = plus(of(sparse_recurrence_price(chip, network.precision, sparse), network.steps),
                  sparse.turns * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
   } else {
     const auto& dense = std::get<RecurrencePlan>(phase.how);

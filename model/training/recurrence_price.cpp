@@ -12,7 +12,7 @@ struct TurnCycles {
   double waiting = 0, staging = 0, arithmetic = 0, gather = 0, reduction = 0, split = 0, activation = 0;
 };
 
-TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape, bool is_backward) {
+TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape) {
   constexpr double kWarp = 32, kSpanBytes = 64, kTileBytes = 512, kSumBytes = 4;
   const CostValues& cost = chip.cost;
   const double row_cycles = chip.lds_wavefront_cycles / (chip.smem_banks * chip.smem_bank_bytes);
@@ -30,8 +30,8 @@ TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const Recur
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   cycles.reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
   cycles.split = split_cycles(chip, plan.split, 1.0 * plan.units * shape.samples);
-  cycles.activation = std::ceil(plan.units * shape.samples / (kWarp * chip.partitions)) *
-                      cost[is_backward ? Cost::training_backward_item : Cost::training_forward_item];
+  cycles.activation =
+      std::ceil(plan.units * shape.samples / (kWarp * chip.partitions)) * cost[Cost::training_item_warp];
   return cycles;
 }
 
@@ -44,7 +44,7 @@ double split_cycles(const Chip& chip, int split, double items) {
 
 Price recurrence_price(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  const TurnCycles turn = turn_cycles(chip, plan, shape, is_backward);
+  const TurnCycles turn = turn_cycles(chip, plan, shape);
   const double us = 1e6 / chip.clock_hz, own_turns = 1.0 * plan.sub_batches / plan.warp_groups;
   const double turns = us * own_turns * (plan.warp_groups > 1 ? chip.cost[Cost::training_beside] : 1);
   Price result;

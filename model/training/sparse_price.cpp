@@ -29,8 +29,7 @@ SparseGeometry as_network(const SparseRecurrence& recurrence, Precision precisio
 
 }  // namespace
 
-Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence,
-                              bool is_backward) {
+Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence) {
   const SparseGeometry geometry = as_network(recurrence, precision);
   const SparseRecurrencePlan& plan = recurrence.plan;
   const CostValues& cost = chip.cost;
@@ -62,8 +61,7 @@ Price sparse_recurrence_price(const Chip& chip, Precision precision, const Spars
   }
   constexpr double kWarp = 32;
   const double warps = std::ceil(1.0 * recurrence.units * plan.samples / (kWarp * chip.partitions));
-  result.terms.add("activation",
-                   turns * warps * cost[is_backward ? Cost::training_backward_item : Cost::training_forward_item]);
+  result.terms.add("activation", turns * warps * cost[Cost::training_item_warp]);
   result.below_us = result.above_us = result.terms.total() * chip.gather_scatter;
   return result;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a step of a sparse training recurrence takes (kernels/training/sparse/sparse_recurrence.cu). Turns are
+// How long a step of a sparse training recurrence takes (kernels/training/device/sparse_recurrence.cu). Turns are
 // launches, one after another; of a turn, a sum:
 //
 //   exchange    as inference exchanges a state (exchange/exchange_time.hpp), here its first plane, of one pass; and
@@ -10,7 +10,7 @@
 //   arithmetic  likewise
 //   reduction   likewise, and sparse_training_tile for each pass over a tile
 //   split       SMs of a cluster add up their sums, as dense ones do
-//   activation  the cell, a warp of units after another: training_forward_item, training_backward_item
+//   activation  the cell, a warp of units after another: training_item_warp
 #pragma once
 
 #include "model/plan/prediction.hpp"
@@ -19,7 +19,6 @@
 namespace onchip {
 
 // Of a step of all turns.
-Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence,
-                              bool is_backward);
+Price sparse_recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence);
 
 }  // namespace onchip

@@ -5,7 +5,7 @@
 #include "model/plan/plan_text.hpp"
 #include "model/sparse/layout/layout.hpp"
 #include "model/sparse/registers.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 
 #include <algorithm>
 #include <array>

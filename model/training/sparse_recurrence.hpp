@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the recurrences of a sparse LSTM's training step are laid on the SMs
-// (kernels/training/sparse/sparse_recurrence.cu): each SM has the rows of some units that follow one another, of W, or
+// (kernels/training/device/sparse_recurrence.cu): each SM has the rows of some units that follow one another, of W, or
 // of W transposed those of its cluster and its share of the columns. The mask stays: what depends on it is computed
 // once, on the host.
 #pragma once

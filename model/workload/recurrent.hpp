@@ -8,6 +8,8 @@
 // so that its matrix is [hidden, gates * hidden], and its state has a value for each gate of a unit.
 #pragma once
 
+#include "model/base/precision.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -18,7 +20,6 @@ namespace onchip {
 enum class Cell : std::uint8_t { relu, tanh, lstm, gru };
 // The forward pass of training leaves what the backward pass needs.
 enum class Pass : std::uint8_t { inference, forward, backward };
-enum class Precision : std::uint8_t { fp16, bf16, fp32, fp8 };
 
 struct CellInfo {
   std::string_view name;
@@ -33,31 +34,8 @@ inline constexpr std::array<CellInfo, 4> kCells{{
     {"gru", 3, 1, 2},
 }};
 
-// Weights, state and input are of one type, but for fp8: weights e4m3 (OCP 8-bit floating point, 2023: no infinities,
-// at most 448) with a power-of-two scale per row of W; state and input fp16.
-struct PrecisionInfo {
-  std::string_view name;
-  int bytes;             // of an element of the state or the input
-  int weight_bits;       // of a weight, without its index
-  double unit_roundoff;  // of the state
-};
-inline constexpr std::array<PrecisionInfo, 4> kPrecisions{{
-    {"fp16", 2, 16, 0x1p-11},
-    {"bf16", 2, 16, 0x1p-8},
-    {"fp32", 4, 32, 0x1p-24},
-    {"fp8", 2, 8, 0x1p-11},
-}};
-
 constexpr const CellInfo& info(Cell cell) {
   return kCells[static_cast<int>(cell)];
-}
-constexpr const PrecisionInfo& info(Precision precision) {
-  return kPrecisions[static_cast<int>(precision)];
-}
-
-// What the state and the input are stored as: itself, but fp16 for fp8.
-constexpr Precision state_type(Precision precision) {
-  return precision == Precision::fp8 ? Precision::fp16 : precision;
 }
 
 // Throw InputError with the nearest valid name.

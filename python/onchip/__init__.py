@@ -27,7 +27,9 @@ from .api import (
     Training,
     fit,
     largest_hidden,
+    pareto,
     predict,
+    sweep,
     what_if,
 )
 from .feed_forward import FeedForward
@@ -50,8 +52,10 @@ __all__ = [
     "fit",
     "from_torch",
     "largest_hidden",
+    "pareto",
     "predict",
     "replace",
+    "sweep",
     "what_if",
 ]
 

@@ -192,7 +192,7 @@ def largest_hidden(chip, cell, batch=1, density=1.0, precision="fp16", tier="sha
 
 def ask_text(chip, question, matrix=None):
     """The answer to a question, both JSON texts: byte for byte what the command prints with --format json. What stands
-    in a question: model/answer/ask.hpp."""
+    in a question: model/ask/ask.hpp."""
     chip = _chip(chip)
     return _text("onchip_ask", chip._handle, question.encode(), None if matrix is None else matrix._handle)
 
@@ -225,6 +225,32 @@ def what_if(chip, cell, changes=(), hidden=None, batch=1, density=None, precisio
     return _ask("what_if", chip, cell, matrix, hidden, batch, density, precision, constraints, mask=mask,
                 granule=granule, set=list(changes), target=list(target), vary=list(vary),
                 price=list(price))  # fmt: skip
+
+
+def _of_sweep(axes, column=(), where=None, keep_front=None, rows=None, granule=None, changes=(), **fixed):
+    question = {"axis": list(axes), "column": list(column), "where": where, "keep_front": keep_front, "rows": rows,
+                "granule": granule, "set": list(changes), "network": fixed}  # fmt: skip
+    return {key: value for key, value in question.items() if value not in (None, [], {})}
+
+
+def sweep(chip, *axes, **options):
+    """Rows for all combinations of the axes' values: a list of dicts, what `onchip sweep --format jsonl` prints. An axis is
+    "hidden=512:4096:512", or {"hidden": [512, 1024], "batch": [1, 4]}, whose keys move together. column, where,
+    keep_front, rows, granule and changes (["sm.count=+10%"]) are as the command's; every other option fixes a key: cell,
+    density, family, network, ..."""
+    return json.loads(ask_text(chip, json.dumps({"ask": "sweep", **_of_sweep(axes, **options)})))["rows"]
+
+
+def pareto(chip, objectives, *axes, within=None, **options):
+    """The front of the rows of a sweep, which is asked as above, or of `rows`, a list of dicts: a dict, what `onchip pareto
+    --format json` prints. objectives="step_us:min,hidden:max"; within="5%" leaves so many rows out that each has one as
+    near."""
+    question = {"ask": "pareto", "objectives": objectives, **_of_sweep(axes, **options)}
+    if options.get("rows") == []:
+        question["rows"] = []
+    if within is not None:
+        question["within"] = within
+    return json.loads(ask_text(chip, json.dumps(question)))
 
 
 class Program(_Handle):

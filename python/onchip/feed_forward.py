@@ -40,7 +40,8 @@ class FeedForward(_Handle):
 
     @property
     def plan(self):
-        """What runs the network, in one line: a plan of kernels, or "reference"."""
+        """What runs the network, in one line: the plan of kernels that `predict --network` prices without other options, the
+        best for 60,000 synthetic digits; or "reference"."""
         return _text("onchip_inference_plan", self._handle)
 
     def categories(self, images):

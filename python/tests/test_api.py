@@ -91,6 +91,20 @@ class Fits(unittest.TestCase):
         self.assertEqual(len(sequence["parts"]), 12)
         self.assertGreater(sequence["us"], 4 * 99 * step["step_us"])
 
+    def test_a_row_of_a_sweep_is_a_prediction_and_its_front_is_what_no_row_beats(self):
+        axes = ({"hidden": [512, 1024]}, "batch=1,4")
+        rows = onchip.sweep("h200", *axes, cell="lstm", density=0.1, column=["per_sample=step_us/batch"], where="fits")
+        self.assertEqual([(row["hidden"], row["batch"]) for row in rows], [(512, 1), (512, 4), (1024, 1), (1024, 4)])
+        for row in rows:
+            one = onchip.predict("h200", "lstm", row["hidden"], row["batch"], 0.1)
+            self.assertEqual((row["step_us"], row["plan"]), (one["step_us"], one["plan"]["text"]))
+            self.assertAlmostEqual(row["per_sample"], row["step_us"] / row["batch"], places=5)
+        front = onchip.pareto("h200", "per_sample,hidden:max", rows=rows)
+        self.assertEqual([int(point["row"]["row"]) for point in front["front"]], [1, 3])
+        same = onchip.pareto("h200", "per_sample,hidden:max", *axes, cell="lstm", density=0.1,
+                             column=["per_sample=step_us/batch"], where="fits")  # fmt: skip
+        self.assertEqual([point["row"] for point in same["front"]], [point["row"] for point in front["front"]])
+
     def test_chips_can_be_changed(self):
         chip = onchip.Chip("h200")
         chip.set("sm.count=20")

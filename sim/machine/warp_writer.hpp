@@ -10,6 +10,7 @@
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
+#include "model/sparse/plan.hpp"
 #include "sim/machine/list_schedule.hpp"
 #include "sim/trace/trace.hpp"
 

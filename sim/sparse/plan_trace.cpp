@@ -332,7 +332,7 @@ BlockTrace PlanTrace::body(int sm, int pass) const {
       }
     });
   }
-  block.loop_instructions = cached_instructions(geometry());
+  block.loop_instructions = step_instructions(geometry());
   return block;
 }
 

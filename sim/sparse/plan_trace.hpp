@@ -17,7 +17,7 @@
 // machine code for sm_90 (list_schedule).
 #pragma once
 
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "sim/machine/list_schedule.hpp"
 #include "sim/sparse/kernel_tables.hpp"
 #include "sim/sparse/state_words.hpp"

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The half of the C API that asks the model: what it answers and refuses.
-#include "model/plan/plan.hpp"
+#include "model/answer/json.hpp"
+#include "model/families/plan.hpp"
 #include "tests/api/calls.hpp"
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -296,6 +299,145 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
 #endif
 }
 
+// ---- sweeps and fronts ----------------------------------------------------------------------------------------------
+
+// The same sweep as a question and as options, drawn: lists, ranges and tables of axes, with keys left out.
+struct DrawnSweep {
+  Json question = {{"axis", Json::array()}, {"network", Json::object()}};
+  std::string options;
+
+  explicit DrawnSweep(std::mt19937& draw) {
+    const auto one_of = [&](const std::vector<std::string>& words) { return words[draw() % words.size()]; };
+    const int hidden = 64 * (1 + static_cast<int>(draw() % 20));
+    if (draw() % 2 == 0) {
+      axis(Json{{"hidden", {hidden, 2 * hidden, 65000}}},
+           "hidden=" + std::to_string(hidden) + "," + std::to_string(2 * hidden) + ",65000");
+    } else {
+      const std::string range =
+          std::to_string(hidden) + ":" + std::to_string(3 * hidden) + ":" + std::to_string(hidden);
+      axis("hidden=" + range, "hidden=" + range);
+    }
+    if (draw() % 2 == 0) {
+      axis(Json{{"batch", {1, 5}}, {"sm.clock", {"+0%", "1.5 GHz"}}}, "batch=1,5; sm.clock=+0%,1.5 GHz");
+    } else if (draw() % 2 == 0) {
+      fix("batch", Json(7), "7");
+    }
+    if (draw() % 2 == 0) {
+      const std::string cell = one_of({"relu", "tanh", "lstm", "gru"});
+      fix("cell", cell, cell);
+    }
+    if (draw() % 2 == 0) {
+      fix("density", Json(0.1), "10%");
+    }
+    if (draw() % 3 == 0) {
+      const std::string family = one_of({"sparse_persistent", "dense_persistent"});
+      question["constraints"] = {{"family", family}};
+      options += " --family " + family;
+    }
+    if (draw() % 3 == 0) {
+      question["set"] = {"sm.count=100"};
+      options += " --set sm.count=100";
+    }
+    if (draw() % 2 == 0) {
+      question["column"] = {"x=step_us / batch", "gather_us"};
+      options += " --column 'x=step_us / batch' --column gather_us";
+    }
+    if (draw() % 3 == 0) {
+      question["where"] = "fits && step_us < 4";
+      options += " --where 'fits && step_us < 4'";
+    }
+    if (draw() % 4 == 0) {
+      question["keep_front"] = "step_us:min,hidden:max";
+      options += " --keep-front step_us:min,hidden:max";
+    }
+    question["rows"] = one_of({"exact", "expected"});
+    options += " --rows " + question["rows"].get<std::string>();
+  }
+
+ private:
+  void axis(const Json& given, const std::string& text) {
+    question["axis"].push_back(given);
+    options += " --axis '" + text + "'";
+  }
+  void fix(const std::string& key, const Json& value, const std::string& text) {
+    question["network"][key] = value;
+    options += " --" + key + " " + text;
+  }
+};
+
+Json lines_of(const std::string& text) {
+  Json lines = Json::array();
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(Json::parse(line));
+  }
+  return lines;
+}
+
+TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "[fast][long]") {
+  std::mt19937 draw(43);
+  const std::string command = ONCHIP_COMMAND, file = command + ".rows.jsonl", other = command + ".other.jsonl";
+  const std::string objectives = " --objectives step_us:min,hidden:max --within 5% --format json";
+  const auto pareto = [&](Json question) {
+    question["ask"] = "pareto";
+    question["objectives"] = "step_us:min,hidden:max";
+    question["within"] = "5%";
+    return Json::parse(asked_in_c(question.dump()));
+  };
+  std::vector<DrawnSweep> drawn;
+  for (int i = 0; i < 8; ++i) {
+    drawn.emplace_back(draw);
+  }
+  DrawnSweep inferences = drawn.front();
+  inferences.question = {{"axis", {Json{{"gpus", {1, 2}}}}}, {"network", "spdnn:1024x6,shuffle=yes"}, {"alive", "3%"}};
+  inferences.options = " --axis gpus=1,2 --network spdnn:1024x6,shuffle=yes --alive 3%";
+  for (const DrawnSweep& sweep : drawn) {
+    Json question = sweep.question;
+    question["ask"] = "sweep";
+    std::remove(file.c_str());
+    std::remove((command + ".rows.manifest.json").c_str());
+    run(command + " sweep --chip h100_sxm" + sweep.options + " -o " + file + " 2> /dev/null");
+    const std::string lines = run("cat " + file);
+    CAPTURE(sweep.options, question.dump());
+    const Json rows = Json::parse(asked_in_c(question.dump())).at("rows");
+    REQUIRE(rows == lines_of(lines));
+    CHECK(pareto(sweep.question) == Json::parse(run(command + " pareto " + file + objectives)));
+    // Rows without a manifest, which says what the axes are.
+    std::ofstream(other) << lines;
+    if (!rows.empty()) {
+      CHECK(pareto({{"rows", rows}}) == Json::parse(run(command + " pareto " + other + objectives)));
+    }
+  }
+  Json question = inferences.question;
+  question["ask"] = "sweep";
+  const Json rows = Json::parse(asked_in_c(question.dump())).at("rows");
+  CHECK(rows.size() == 2);
+  CHECK(rows ==
+        lines_of(run(command + " sweep --chip h100_sxm" + inferences.options + " --format jsonl 2> /dev/null")));
+  for (const std::string& left : {file, other, command + ".rows.manifest.json"}) {
+    std::remove(left.c_str());
+  }
+}
+
+TEST_CASE("what a question leaves out is what the command takes, and what its page says", "[fast]") {
+  const std::string command = std::string(ONCHIP_COMMAND) + " ";
+  const auto same = [&](const std::string& question, const std::string& options) {
+    CAPTURE(question);
+    CHECK(asked_in_c("{" + question + "}") == run(command + options + " --chip h100_sxm --format json"));
+  };
+  same(R"("ask": "predict", "network": {"hidden": 700})", "predict --hidden 700");
+  same(R"("ask": "rank", "network": {"hidden": 700})", "predict --plan all --hidden 700");
+  same(R"("ask": "fit", "network": {"hidden": 700})", "fit --hidden 700");
+  const Json answer = Json::parse(run(command + "predict --hidden 700 --format json")).at("network");
+  const auto text = [&](const char* key) { return answer.at(key).dump(); };
+  const std::string stated = answer.at("cell").get<std::string>() + ", batch " + text("batch") + ", density " +
+                             text("density") + ", " + answer.at("precision").get<std::string>() + ", " + text("steps") +
+                             " steps";
+  std::ifstream page(ONCHIP_PYTHON "/../model/ask/ask.hpp");
+  const std::string comment{std::istreambuf_iterator<char>(page), {}};
+  CHECK(comment.find("What is left out is as in the commands: " + stated + ";") != std::string::npos);
+}
+
 TEST_CASE("a question that is none is refused in words", "[fast]") {
   const auto refused = [](const std::string& question) {
     char* text = nullptr;
@@ -303,7 +445,8 @@ TEST_CASE("a question that is none is refused in words", "[fast]") {
   };
   CHECK(refused("{") == "1: question: found '{': expected JSON");
   CHECK(refused("[]") == "1: question: question is no JSON object");
-  CHECK(refused("{\"ask\": \"fti\"}") == "1: question: ask: found 'fti': expected fit, predict, rank or what_if");
+  CHECK(refused("{\"ask\": \"fti\"}") ==
+        "1: question: ask: found 'fti': expected fit, predict, rank, what_if, sweep or pareto");
   CHECK(refused("{\"aks\": \"fit\"}") == "1: question: unknown key 'aks' in question; did you mean 'ask'?");
   CHECK(refused("{\"ask\": \"fit\", \"network\": {\"hidden\": 0}}") ==
         "1: hidden: found 0: expected a whole number from 1 to 262144");
@@ -311,6 +454,24 @@ TEST_CASE("a question that is none is refused in words", "[fast]") {
   CHECK(refused("{\"ask\": \"predict\"}") == "1: how large is the network? expected a hidden size or a matrix");
   CHECK(refused("{\"ask\": \"fit\", \"constraints\": {\"sms\": \"many\"}}").starts_with("1: sms: found 'many'"));
   CHECK(refused("{\"ask\": \"fit\", \"set\": [\"sm.cuont=3\"]}").find("sm.count") != std::string::npos);
+  CHECK(refused("{\"ask\": \"sweep\"}").starts_with("1: nothing varies: expected an axis"));
+  CHECK(refused("{\"ask\": \"sweep\", \"axis\": 3}") == "1: question: axis: found 3");
+  CHECK(refused("{\"ask\": \"sweep\", \"axis\": [{}]}") == "1: axis: found {}: expected a key and its values");
+  CHECK(refused("{\"ask\": \"sweep\", \"axis\": [{\"hiden\": [1, 2]}]}") ==
+        "1: unknown key 'hiden'; did you mean 'hidden'?");
+  CHECK(refused("{\"ask\": \"sweep\", \"axis\": [\"hidden=1:1000:1\", \"seed=1:1000:1\"]}") ==
+        "1: 1000000 rows: expected at most 100000; 'onchip sweep' and 'onchip pareto' have no limit");
+  CHECK(refused("{\"ask\": \"sweep\", \"axis\": [\"batch=1,2\"], \"granule\": 0}")
+            .starts_with("1: granule: found 0: expected a whole number"));
+  CHECK(refused("{\"ask\": \"pareto\", \"rows\": []}").starts_with("1: question: pareto needs objectives"));
+  CHECK(refused("{\"ask\": \"pareto\", \"objectives\": \"a\", \"rows\": [{\"a\": \"x\"}]}") ==
+        "1: question: row 0: a: found 'x': expected a number");
+  CHECK(refused("{\"ask\": \"pareto\", \"objectives\": \"a\", \"rows\": [{\"b\": 1}]}")
+            .starts_with("1: question: no column 'a'"));
+  CHECK(refused("{\"ask\": \"pareto\", \"objectives\": \"a\", \"rows\": [3]}") ==
+        "1: question: rows: found 3: expected objects");
+  CHECK(refused("{\"ask\": \"pareto\", \"objectives\": \"a\", \"rows\": [{\"a\": 1}], \"seed\": 1}") ==
+        "1: question: rows contradict the keys of a sweep");
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the planner chooses, a user may hand back as text, and a layout can be made of.
-#include "experiments/measurement/configuration.hpp"
-
+#include "model/answer/answer.hpp"
 #include "model/base/error.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "model/sparse/family.hpp"
 #include "tests/catch.hpp"
 #include "tests/overflow.hpp"

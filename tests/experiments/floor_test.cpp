@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A floor is below everything that was measured.
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -41,12 +41,12 @@ TEST_CASE("a plan compiles without a GPU", "[fast]") {
 TEST_CASE("a feed-forward network's kernels compile without a GPU, by a plan of any family", "[fast]") {
   const std::string of =
       "measure --chip h100_sxm --images digits:1000 --compile-only --network random:neurons=96,layers=3,degree=4";
-  const std::string plan = "unstructured warps=16 order=ascending phases=2:16,3:8!";
+  const std::string plan = "unstructured ascending warps=16 phases=2:16,3:8!";
   const Json json = run_json(of + " --plan '" + plan + "'");
   CHECK(json.at("plan") == plan);
   CHECK(json.at("kernels").size() == 2);
   CHECK(json.at("kernels")[0].at("registers") > 16);
-  require_refusal(of + " --plan 'unstructured warps=16 order=ascending phases=3:16+112'", "second places, not 112");
+  require_refusal(of + " --plan 'unstructured ascending warps=16 phases=3:16+112'", "second places, not 112");
   require_refusal(of + " --plan 'staged images=4'", "--compile-only contradicts --plan staged");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The delay that plans are given before their first poll, against steps measured with other delays (record.sh of
 // experiments/recipes). In-sample: the delays were chosen by these steps.
-#include "experiments/command/table.hpp"
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
+#include "model/base/table.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole sequences of one layer, as predicted and as measured: without the input product, which no file has.
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "model/answer/whole_network.hpp"
 #include "tests/catch.hpp"
 

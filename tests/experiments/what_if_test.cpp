@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/progress.hpp"
-#include "experiments/command/table.hpp"
 #include "model/answer/capacity.hpp"
+#include "model/base/table.hpp"
 #include "tests/experiments/command.hpp"
 
 #include <pty.h>
@@ -72,8 +72,10 @@ TEST_CASE("several changes are compared each alone and all together, with what t
 
 TEST_CASE("one more of a number buys what a chip with one more has", "[fast]") {
   const Json json = run_json("what-if --hidden 1024 --density 30% --precision fp32 --batch 16");
+  int of_sms = 0;
   for (const Json& more : json.at("one_more")) {
     if (more["key"] == "sm.count") {
+      ++of_sms;
       const Json changed =
           run_json("what-if --no-ranking --hidden 1024 --density 30% --precision fp32 --batch 16 --set sm.count=133");
       CHECK(more["amount"] == "1");
@@ -83,6 +85,7 @@ TEST_CASE("one more of a number buys what a chip with one more has", "[fast]") {
       CHECK(more["d_hidden"] >= 0);
     }
   }
+  CHECK(of_sms == 1);
   CHECK(json["one_more"].size() == 8);
 }
 

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds bytes as a chip file and, after the first zero byte, as an assignment for it: only InputError may escape, its
 // text is one line, and what is accepted is possible.
-#include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
+#include "tests/fuzz/fuzz.hpp"
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 namespace {
-
-void require(bool condition) {
-  if (!condition) {
-    std::abort();
-  }
-}
 
 void require_possible(const onchip::ChipFile& file) {
   for (const onchip::ChipKey& key : onchip::chip_keys()) {

@@ -2,14 +2,12 @@
 // libFuzzer target for the interpreter of PTX: what can be read is executed for a while. Only InputError, with a
 // message of one line, and Fault may come out.
 //   tests/fuzz/run build-asan ptx
-#include "model/base/error.hpp"
 #include "sim/ptx/machine.hpp"
+#include "tests/fuzz/fuzz.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +17,7 @@
 namespace ptx = onchip::ptx;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
+  run_reader([&] {
     ptx::Module module = ptx::parse({reinterpret_cast<const char*>(data), size}, "fuzz.ptx");
     std::vector<std::string> names;
     for (const auto& [name, kernel] : module.kernels) {
@@ -40,12 +38,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       } catch (const onchip::InputError&) {
       }
     }
-  } catch (const onchip::InputError& error) {
-    const std::string_view message = error.what();
-    if (message.empty() || message.size() > 4096 ||
-        !std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; })) {
-      std::abort();
-    }
-  }
+  });
   return 0;
 }

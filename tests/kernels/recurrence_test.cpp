@@ -24,56 +24,51 @@ TEST_CASE("a workspace has room for all that a program reads and writes, one aft
   for (const Shape& shape : kEveryKind) {
     const SparseCase c = sparse_case(shape);
     CAPTURE(c.text());
-    const Program program = make_program(with_tiers(c, Tiers::mixed).layout(), {}, kArchitecture);
+    const RecurrenceProgram program = make_program(with_tiers(c, Tiers::mixed).layout(), {}, kArchitecture);
     const Recurrent& network = program.network;
     const StateGeometry& geometry = program.state;
-    const ConstantPlaces& constants = program.places;
-    const ScratchPlaces scratch = scratch_places(program, 7);
-    const auto state = static_cast<std::size_t>(geometry.state_stride);
+    const auto state = static_cast<std::size_t>(geometry.state_stride), rows = static_cast<std::size_t>(network.rows());
     const std::size_t carry = sizeof(float) * geometry.state_units * geometry.batch_padded;
-    CHECK(scratch.steps_per_launch == 7);
-    const std::size_t rows = network.rows();
+    CHECK(program.steps_per_launch(7) == 7);
     const Encoded encoded = encode(make_layout(network, program.plan, c.matrix));
-    struct Extent {
-      std::size_t begin, bytes;
-    };
-    const std::vector<Extent> extents{{constants.weights, 4 * encoded.weights.size()},
-                                      {constants.streamed, 4 * encoded.streamed.size()},
-                                      {constants.overflow, 4 * encoded.overflow.size()},
-                                      {constants.gates, 4 * static_cast<std::size_t>(geometry.state_units)},
-                                      {constants.order, 4 * static_cast<std::size_t>(network.hidden)},
-                                      {constants.row_places, 4 * rows},
-                                      {constants.input_bias, 4 * rows},
-                                      {constants.recurrent_bias, 4 * static_cast<std::size_t>(geometry.state_units)},
-                                      {constants.scales, 0},
-                                      {scratch.input, 7 * static_cast<std::size_t>(geometry.input_bytes)},
-                                      {scratch.states, 8 * state},
-                                      {scratch.carry, carry},
-                                      {scratch.final_carry, carry},
-                                      {scratch.lengths, sizeof(int) * geometry.batch_padded},
-                                      {scratch.barrier, 4},
-                                      {scratch.status, 4},
-                                      {scratch.record, 0},
-                                      {scratch.bytes, 0}};
-    for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
-      CHECK(extents[i].begin % kWorkspaceAlignment == 0);
-      CHECK(extents[i].begin + extents[i].bytes <= extents[i + 1].begin);
+    const std::vector<std::size_t> bytes{4 * encoded.weights.size(),
+                                         4 * encoded.streamed.size(),
+                                         4 * encoded.overflow.size(),
+                                         4 * static_cast<std::size_t>(geometry.state_units),
+                                         4 * static_cast<std::size_t>(network.hidden),
+                                         4 * rows,
+                                         4 * rows,
+                                         4 * static_cast<std::size_t>(geometry.state_units),
+                                         0,
+                                         7 * static_cast<std::size_t>(geometry.input_bytes),
+                                         8 * state,
+                                         carry,
+                                         carry,
+                                         sizeof(int) * geometry.batch_padded,
+                                         4,
+                                         4,
+                                         0};
+    const std::vector<std::size_t> offsets = array_offsets(program.kernels_and_arrays(7));
+    REQUIRE(offsets.size() == bytes.size() + 1);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      CHECK(offsets[i] % kArrayAlignment == 0);
+      CHECK(offsets[i] + bytes[i] <= offsets[i + 1]);
     }
-    CHECK(scratch.input == program.constants.size());
   }
 }
 
 TEST_CASE("a workspace grows with the steps until a launch has as many as it may", "[fast]") {
   const SparseCase c = sparse_case({.cell = Cell::lstm});
-  const Program program = make_program(c.layout(), {}, kArchitecture);
+  const RecurrenceProgram program = make_program(c.layout(), {}, kArchitecture);
   CHECK(Recurrence::workspace_bytes(program, 1) < Recurrence::workspace_bytes(program, 100));
-  const ScratchPlaces most = scratch_places(program, std::int64_t{1} << 40);
-  CHECK(most.bytes < program.constants.size() + kMostLaunchBytes + (std::size_t{1} << 20));
-  CHECK(most.bytes > static_cast<std::size_t>(kMostLaunchBytes) / 2);
-  CHECK(most.steps_per_launch < std::int64_t{1} << 30);
-  CHECK(error_of([&] { scratch_places(program, 0); }) ==
+  const std::int64_t most_steps = std::int64_t{1} << 40;
+  const std::vector<std::size_t> most = array_offsets(program.kernels_and_arrays(most_steps));
+  CHECK(most.back() < most[RecurrenceArray::constants] + kMostLaunchBytes + (std::size_t{1} << 20));
+  CHECK(most.back() > static_cast<std::size_t>(kMostLaunchBytes) / 2);
+  CHECK(program.steps_per_launch(most_steps) < std::int64_t{1} << 30);
+  CHECK(error_of([&] { Recurrence::workspace_bytes(program, 0); }) ==
         "the largest number of steps 0 is out of range: expected 1 or more");
-  const Program clocked = make_program(c.layout(), {}, kArchitecture, Work::clocked);
+  const RecurrenceProgram clocked = make_program(c.layout(), {}, kArchitecture, Work::clocked);
   CHECK(Recurrence::workspace_bytes(clocked, 3) >=
         Recurrence::workspace_bytes(program, 3) + 4 * 3 * kStepMarks.size() * c.plan.sms * c.plan.warps());
 }
@@ -83,18 +78,20 @@ TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
   const std::vector<float> input_bias = random_values(c.network.rows(), Precision::fp32, 1);
   const std::vector<float> recurrent_bias = random_values(c.network.rows(), Precision::fp32, 2);
   const SparseLayout layout = make_layout(c.geometry(), c.matrix);
-  const Program program = make_program(layout, {input_bias, recurrent_bias}, kArchitecture);
-  const auto floats = [&](std::size_t place, std::size_t count) {
-    std::vector<float> values(count);
-    std::memcpy(values.data(), program.constants.data() + place, 4 * count);
+  const RecurrenceProgram program = make_program(layout, {input_bias, recurrent_bias}, kArchitecture);
+  const auto is = [&](int array, const auto& values) {
+    return std::ranges::equal(program.constants[static_cast<std::size_t>(array)], std::as_bytes(std::span(values)));
+  };
+  const auto floats = [&](int array) {
+    const std::vector<std::byte>& bytes = program.constants[static_cast<std::size_t>(array)];
+    std::vector<float> values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   };
-  const std::vector<std::uint32_t> weights = encode(layout).weights;
-  CHECK(std::memcmp(program.constants.data() + program.places.weights, weights.data(), 4 * weights.size()) == 0);
-  CHECK(std::memcmp(program.constants.data() + program.places.order, layout.order.data(), 4 * layout.order.size()) ==
-        0);
-  const std::vector<float> added = floats(program.places.input_bias, c.network.rows());
-  const std::vector<float> reset = floats(program.places.recurrent_bias, c.geometry().state_units);
+  CHECK(is(RecurrenceArray::weights, encode(layout).weights));
+  CHECK(is(RecurrenceArray::order, layout.order));
+  const std::vector<float> added = floats(RecurrenceArray::input_bias);
+  const std::vector<float> reset = floats(RecurrenceArray::recurrent_bias);
   for (int unit = 0; unit < c.network.hidden; ++unit) {
     const int n = 2 * c.network.hidden + unit;
     CHECK(added[unit] == input_bias[unit] + recurrent_bias[unit]);
@@ -111,7 +108,7 @@ TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
 TEST_CASE("a recurrence refuses a workspace that is null, not aligned or too small before it touches a device",
           "[fast]") {
   const SparseCase c = sparse_case({});
-  const auto program = std::make_shared<const Program>(make_program(c.layout(), {}, kArchitecture));
+  const auto program = std::make_shared<const RecurrenceProgram>(make_program(c.layout(), {}, kArchitecture));
   const std::size_t bytes = Recurrence::workspace_bytes(*program, 4);
   const auto error = [&](std::uintptr_t workspace, std::size_t size) {
     return error_of([&] { Recurrence(program, reinterpret_cast<void*>(workspace), size, 4, nullptr); });
@@ -129,7 +126,8 @@ struct InCallersMemory {
   static constexpr std::size_t kGuard = 4096;
 
   InCallersMemory(const SparseCase& c, const Biases& biases, std::int64_t most_steps)
-      : program(std::make_shared<const Program>(make_program(c.layout(), biases, device_info().architecture))),
+      : program(
+            std::make_shared<const RecurrenceProgram>(make_program(c.layout(), biases, device_info().architecture))),
         bytes(Recurrence::workspace_bytes(*program, most_steps)),
         memory(poisoned(bytes + 2 * kGuard)),
         recurrence((ONCHIP_CUDA_CHECK(cudaDeviceSynchronize()), program), memory.data() + kGuard, bytes, most_steps,
@@ -143,43 +141,10 @@ struct InCallersMemory {
   }
 
   Stream stream;
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const RecurrenceProgram> program;
   std::size_t bytes;
   DeviceBuffer<std::byte> memory;
   Recurrence recurrence;
-};
-
-// Everything that a run is given and gives, on the device.
-struct OnDevice {
-  OnDevice(const Recurrent& network, const Given& g)
-      : state_bytes(static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes),
-        input(to_elements(g.input, network.precision)),
-        initial(to_elements(g.initial, network.precision)),
-        initial_cell(to_elements(g.initial_cell, network.precision)),
-        output(poisoned(g.steps * state_bytes)),
-        final_state(poisoned(state_bytes)),
-        final_cell(poisoned(state_bytes)),
-        has_cell(network.cell == Cell::lstm) {
-    ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
-    sequences.steps = g.steps;
-    sequences.input = input.data();
-    sequences.initial = initial.data();
-    sequences.initial_cell = has_cell ? initial_cell.data() : nullptr;
-    sequences.output = output.data();
-    sequences.final_state = final_state.data();
-    sequences.final_cell = has_cell ? final_cell.data() : nullptr;
-    sequences.lengths = g.lengths;
-    sequences.backward = g.backward;
-  }
-
-  Got results() const {
-    return {output.download(), final_state.download(), has_cell ? final_cell.download() : std::vector<std::byte>()};
-  }
-
-  std::size_t state_bytes;
-  DeviceBuffer<std::byte> input, initial, initial_cell, output, final_state, final_cell;
-  bool has_cell;
-  Sequences sequences;
 };
 
 TEST_CASE("a recurrence in its caller's memory gives the same bits, and writes nowhere else", "[gpu]") {

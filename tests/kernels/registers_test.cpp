@@ -5,9 +5,10 @@
 #include "model/answer/capacity.hpp"
 #include "model/chip/chip.hpp"
 #include "model/chip/occupancy.hpp"
+#include "model/families/planner.hpp"
 #include "model/plan/footprint.hpp"
-#include "model/plan/planner.hpp"
 #include "tests/catch.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 #include <array>
@@ -182,6 +183,9 @@ TEST_CASE("no plan spills where the register model says that it fits", "[slow]")
   std::vector<Shape> shapes(std::begin(kSpread), std::end(kSpread));
   shapes.insert(shapes.end(), std::begin(kDistances), std::end(kDistances));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (!is_chosen(i, 3)) {
+      continue;
+    }
     const Shape& shape = shapes[i];
     // On the architecture of the shipped measurements, or on one of all in turn.
     const char* architecture = i % 2 ? kMeasuredOn : kArchitectures[i / 2 % std::size(kArchitectures)];
@@ -202,7 +206,9 @@ TEST_CASE("the largest networks that sparse plans fit on the chips of four archi
     for (const Precision precision : {fp16, bf16, fp32}) {
       const double density = which % 2 == 0 ? 0.05 : 0.3;
       const int batch = std::array{1, 8, 4, 16}[(which + which / 4) % 4];
-      ++which;
+      if (!is_chosen(which++, 5)) {
+        continue;
+      }
       const Capacity capacity = find_capacity(chip, {Cell::relu, precision, 1, batch, 1, density}, 32, constraints);
       REQUIRE(capacity.largest);
       const PlannedNetwork& largest = *capacity.largest;

@@ -17,33 +17,49 @@ inline DeviceBuffer<std::byte> poisoned(std::size_t bytes) {
   return DeviceBuffer<std::byte>(std::span<const std::byte>(std::vector<std::byte>(bytes, std::byte{0xff})));
 }
 
-inline Got run(PersistentKernel& kernel, const Recurrent& network, const Given& g) {
-  const auto upload = [&](const std::vector<float>& values) {
-    return DeviceBuffer<std::byte>(to_elements(values, network.precision));
-  };
-  const auto input = upload(g.input), initial = upload(g.initial), initial_cell = upload(g.initial_cell);
-  const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes;
-  const bool has_cell = network.cell == Cell::lstm;
-  const auto output = poisoned(g.steps * state), final_state = poisoned(state), final_cell = poisoned(state);
-  ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
-  const auto pointer = [](const std::vector<float>& host, const DeviceBuffer<std::byte>& device) {
-    return host.empty() ? nullptr : device.data();
-  };
+// Everything that a run is given and gives, on the device.
+struct OnDevice {
+  OnDevice(const Recurrent& network, const Given& g)
+      : state_bytes(static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes),
+        input(to_elements(g.input, network.precision)),
+        initial(to_elements(g.initial, network.precision)),
+        initial_cell(to_elements(g.initial_cell, network.precision)),
+        output(poisoned(g.steps * state_bytes)),
+        final_state(poisoned(state_bytes)),
+        final_cell(poisoned(state_bytes)),
+        has_cell(network.cell == Cell::lstm) {
+    ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
+    sequences.steps = g.steps;
+    const auto pointer = [](const DeviceBuffer<std::byte>& given) {
+      return given.size() == 0 ? nullptr : given.data();
+    };
+    sequences.input = pointer(input);
+    sequences.initial = pointer(initial);
+    sequences.initial_cell = pointer(initial_cell);
+    sequences.output = output.data();
+    sequences.final_state = final_state.data();
+    sequences.final_cell = has_cell ? final_cell.data() : nullptr;
+    sequences.lengths = g.lengths;
+    sequences.backward = g.backward;
+  }
+
+  Got results() const {
+    return {output.download(), final_state.download(), has_cell ? final_cell.download() : std::vector<std::byte>()};
+  }
+
+  std::size_t state_bytes;
+  DeviceBuffer<std::byte> input, initial, initial_cell, output, final_state, final_cell;
+  bool has_cell;
   Sequences sequences;
-  sequences.steps = g.steps;
-  sequences.input = pointer(g.input, input);
-  sequences.initial = pointer(g.initial, initial);
-  sequences.initial_cell = pointer(g.initial_cell, initial_cell);
-  sequences.output = output.data();
-  sequences.final_state = final_state.data();
-  sequences.final_cell = has_cell ? final_cell.data() : nullptr;
-  sequences.lengths = g.lengths;
-  sequences.backward = g.backward;
+};
+
+inline Got run(PersistentKernel& kernel, const Recurrent& network, const Given& g) {
+  const OnDevice data(network, g);
   const Stream stream;
-  kernel.enqueue(stream.get(), sequences);
+  kernel.enqueue(stream.get(), data.sequences);
   stream.synchronize();
   kernel.check_status();
-  return {output.download(), final_state.download(), has_cell ? final_cell.download() : std::vector<std::byte>()};
+  return data.results();
 }
 
 template <typename P>
@@ -56,6 +72,19 @@ template <typename P>
 void check_right(const PlannedCase<P>& c, const Given& g, std::int64_t most_steps = 2048) {
   CAPTURE(c.text(), g.steps, g.backward);
   check_right(run(c, g, most_steps), expected(c, g), c.network.precision);
+}
+
+// One step and several, by one kernel without biases.
+template <typename P>
+void check_steps(const PlannedCase<P>& c) {
+  PersistentKernel kernel(c.layout());
+  for (const int steps : {1, 6}) {
+    Given g = given(c.network, steps);
+    g.input_bias.clear();
+    g.recurrent_bias.clear();
+    CAPTURE(c.text(), steps);
+    check_right(run(kernel, c.network, g), expected(c, g), c.network.precision);
+  }
 }
 
 }  // namespace onchip

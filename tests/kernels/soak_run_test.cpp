@@ -2,7 +2,7 @@
 // Ten million steps whose result is known exactly: a permutation of the state, which fp16 carries without rounding.
 #include "kernels/recurrent/persistent_kernel.hpp"
 #include "model/chip/chip.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // on sizes that divide nothing.
 #pragma once
 
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "model/plan/plan_text.hpp"
 #include "model/sparse/family.hpp"
 #include "model/workload/row_profile.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model and simulator on chips with other banks of shared memory than any that was measured.
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/plans.hpp"

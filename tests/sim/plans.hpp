@@ -3,8 +3,8 @@
 // be.
 #pragma once
 
+#include "model/families/planner.hpp"
 #include "model/plan/plan_text.hpp"
-#include "model/plan/planner.hpp"
 #include "model/sparse/layout/layout.hpp"
 #include "tests/model/cases.hpp"
 

@@ -2,8 +2,8 @@
 #include "sim/simulate.hpp"
 
 #include "model/base/parallel.hpp"
-#include "sim/trace/timeline.hpp"
-#include "sim/trace/trace_run.hpp"
+#include "sim/machine/timeline.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/plans.hpp"
 

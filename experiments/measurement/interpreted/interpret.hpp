@@ -4,12 +4,14 @@
 // order in which a tensor core adds differ (sim/ptx/numerics.hpp, warp_instructions.hpp). No times.
 #pragma once
 
-#include "kernels/recurrent/recurrence_run.hpp"
+#include "experiments/measurement/interpreted/interpreted_program.hpp"
+#include "kernels/recurrent/program.hpp"
 #include "sim/ptx/machine.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,38 +29,31 @@ class InterpretedKernel {
   // Executes this text instead of the kernel's own PTX.
   InterpretedKernel(const Layout& layout, const Biases& biases, std::int64_t most_steps, Work work,
                     const std::string& ptx);
-  ~InterpretedKernel();
 
-  // Host memory that a run may read or write, besides the workspace.
-  void allow(std::span<std::byte> bytes);
-  void forget(std::span<std::byte> bytes);
+  // Host memory that a run may read or write, besides the program's arrays.
+  void allow(std::span<std::byte> bytes) { interpreted_.allow(bytes); }
+  void forget(std::span<std::byte> bytes) { interpreted_.forget(bytes); }
 
   // All pointers of `sequences` are to host memory that was allowed. Throws ptx::Fault for what the kernel does wrong,
   // CudaError if a block gave up waiting for another.
   void run(const Sequences& sequences);
 
   // Launches of more instructions of warps end with a Fault.
-  void limit(std::uint64_t most_instructions) { most_instructions_ = most_instructions; }
+  void limit(std::uint64_t most_instructions) { interpreted_.limit(most_instructions); }
 
-  const Program& program() const { return program_; }
+  const RecurrenceProgram& program() const { return program_; }
   // What Work::captured and Work::clocked wrote down.
   std::vector<std::uint32_t> record() const;
   const ptx::Counts& counts() const { return counts_; }  // of all runs
 
  private:
-  struct HostDevice;
-  template <typename T>
-  T* at(std::size_t place) const {
-    return reinterpret_cast<T*>(workspace_ + place);
-  }
+  InterpretedKernel(RecurrenceProgram program, std::int64_t most_steps,
+                    const std::map<std::string, std::string>& texts);
 
-  Program program_;
-  ScratchPlaces scratch_;
-  std::vector<std::byte> memory_;  // the workspace, and what aligns it
-  std::byte* workspace_ = nullptr;
-  ptx::Machine kernel_, translations_;
+  RecurrenceProgram program_;
+  std::int64_t steps_per_launch_;
+  InterpretedProgram interpreted_;
   ptx::Counts counts_;
-  std::uint64_t most_instructions_ = ptx::Launch().most_instructions;
 };
 
 }  // namespace onchip

@@ -49,9 +49,9 @@ struct InterpretedProgram::State {
   std::vector<ProgramNode> nodes;
   std::map<std::string, ptx::Machine> machines;  // by the request's fingerprint
   std::vector<ptx::Machine*> machine_of;         // of each kernel
+  std::vector<std::byte*> places;                // of each array
 
-  explicit State(KernelProgram& program) {
-    std::vector<std::byte*> places;
+  State(KernelProgram& program, const std::map<std::string, std::string>& texts) {
     for (ProgramArray& array : program.arrays) {
       HostArray& made = arrays.emplace_back(array.bytes);
       if (!array.contents.empty()) {
@@ -64,9 +64,12 @@ struct InterpretedProgram::State {
     for (const ProgramKernel& kernel : program.kernels) {
       const std::string key = fingerprint(kernel.request);
       if (!machines.contains(key)) {
+        const std::string name(kernel.request.name);
+        const auto text = texts.find(name);
         ptx::Machine& machine =
             machines
-                .try_emplace(key, ptx::parse(compile_ptx(kernel.request), std::string(kernel.request.name) + ".ptx"))
+                .try_emplace(
+                    key, ptx::parse(text != texts.end() ? text->second : compile_ptx(kernel.request), name + ".ptx"))
                 .first->second;
         for (std::size_t a = 0; a < arrays.size(); ++a) {
           if (program.arrays[a].bytes == 0) {
@@ -78,12 +81,14 @@ struct InterpretedProgram::State {
       }
       machine_of.push_back(&machines.at(key));
     }
-    nodes = program.nodes(places);
+    if (program.nodes) {
+      nodes = program.nodes(places);
+    }
   }
 };
 
-InterpretedProgram::InterpretedProgram(const KernelProgram& program)
-    : ProgramExecutor(program), state_(std::make_unique<State>(program_)) {}
+InterpretedProgram::InterpretedProgram(const KernelProgram& program, const std::map<std::string, std::string>& texts)
+    : ProgramExecutor(program), state_(std::make_unique<State>(program_, texts)) {}
 InterpretedProgram::~InterpretedProgram() = default;
 
 void InterpretedProgram::write(int array, std::span<const std::byte> bytes) {
@@ -94,16 +99,36 @@ void InterpretedProgram::read(int array, std::span<std::byte> bytes) const {
   std::ranges::copy(std::span(state_->arrays[array].begin, bytes.size()), bytes.begin());
 }
 
+void InterpretedProgram::allow(std::span<std::byte> bytes) {
+  for (auto& [key, machine] : state_->machines) {
+    machine.memory().add(bytes);
+  }
+}
+
+void InterpretedProgram::forget(std::span<std::byte> bytes) {
+  for (auto& [key, machine] : state_->machines) {
+    machine.memory().remove(bytes.data());
+  }
+}
+
+ArrayPlaces InterpretedProgram::places() const {
+  return state_->places;
+}
+
 std::span<const std::uint32_t> InterpretedProgram::run() {
+  return run(state_->nodes);
+}
+
+std::span<const std::uint32_t> InterpretedProgram::run(std::span<const ProgramNode> nodes) {
   State& state = *state_;
   launches_.clear();
-  for (const ProgramNode& node : state.nodes) {
+  for (const ProgramNode& node : nodes) {
     if (node.product) {
       multiply(*node.product);
       continue;
     }
     if (node.kernel < 0) {
-      std::ranges::fill(node.zeros, std::byte{});
+      std::ranges::fill(node.filled, static_cast<std::byte>(node.byte));
       std::ranges::copy(node.from, node.to);
       if (node.host) {
         node.host([](void* to, const void* from, std::size_t bytes) {
@@ -117,6 +142,7 @@ std::span<const std::uint32_t> InterpretedProgram::run() {
                              .dynamic_shared_bytes = node.shared_bytes,
                              .cooperative = node.cooperative,
                              .parameters = node.arguments,
+                             .most_instructions = most_instructions_,
                              .banks = banks_};
     launches_.push_back(
         {node.label, state.machine_of[node.kernel]->launch(program_.kernels[node.kernel].entry, launch)});

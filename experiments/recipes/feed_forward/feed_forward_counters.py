@@ -33,7 +33,7 @@ def main():
         wide = "1x2!" if "!" in tile else "2x2"
         counted, simulated = {}, {}
         for layers in (SHORT, LONG):
-            plan = f"warps=16 phases={layers}:{tile},{LAYERS}:{tile} lower={tile} wide={wide}"
+            plan = f"blocks warps=16 phases={layers}:{tile},{LAYERS}:{tile} lower={tile} wide={wide}"
             options = ["--network", network, "--plan", plan, "--images", f"digits:{IMAGES}", "--chip", chip]
             simulated = next(csv.DictReader(io.StringIO(run(onchip, "simulate", *options, "--format", "csv"))))
             text = run("ncu", "--csv", "--print-units", "base", "--graph-profiling", "node", "--kernel-name",

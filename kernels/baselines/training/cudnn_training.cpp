@@ -202,7 +202,8 @@ std::unique_ptr<Baseline> make_training(const Recurrent& network, const Stack& s
     CudnnTraining few(checked, stack, algorithm);
     few.check_gradients();
     const Stream stream;
-    const double us = 1e3 * time_ms(stream, 0, 1, [&](cudaStream_t on) { few.enqueue(on); })[0] / checked.steps;
+    const double us =
+        1e3 * EventTimer().milliseconds_of(stream.get(), [&] { few.enqueue(stream.get()); }) / checked.steps;
     if (algorithm != kStandard && us > kMostUs) {
       throw BaselineRefusal("not run at full length: " + fixed(us, 0) + " us a step of " +
                             std::to_string(checked.steps));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a warp of the unstructured kernel multiplies: entries from device memory through shared memory, and the inputs
 // that they name. While half an entry is multiplied, what the next half reads is on its way.
+#pragma once
+
+#include "kernels/feed_forward/device/unstructured_shape.cuh"
 
 // First image of a lane's read. Of the accesses of a quarter of a warp, every other one reads the upper half of its
 // places first, so that both reads use all banks.
@@ -66,7 +69,7 @@ struct Stream {
   Half first;                                           // of it
 
   __device__ Stream(const Arguments& a, Memory& memory)
-      : entries(a.entries + static_cast<u64>(__ldg(a.warp_begin + threadIdx.x / 32)) * kRows + threadIdx.x % 32 -
+      : entries(static_cast<const uint4*>(a.entries) + static_cast<u64>(__ldg(a.warp_begin + threadIdx.x / 32)) * kRows + threadIdx.x % 32 -
                 kRows),
         item(threadIdx.x / 32 * a.items),
         halves(__ldg(a.halves + item)),

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of a tile's images are alive, and which have a feature below the clip, for feed_forward_streamed.cu.
+#pragma once
+
+#include "kernels/feed_forward/device/fragments.cuh"
+#include "kernels/feed_forward/device/streamed_shape.cuh"
 
 // What a lane has seen of its columns.
 struct Extremes {

@@ -17,273 +17,209 @@
 // After the last layer of a launch the images that are alive are appended to the next launch's list, or marked in the
 // categories. For bounds of what any order of fp32 sums gives, sums are multiplied by `slack`, just above or below 1,
 // before the bias is added, and single words are rounded up or down.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
 
-constexpr int kGroups = ONCHIP_GROUPS;      // of 8 images
-constexpr int kWords = ONCHIP_WORDS;        // of a feature
-constexpr int kWarps = ONCHIP_WARPS;        // of a block of threads
-constexpr int kBlocks = ONCHIP_BLOCKS;      // output blocks of a warp, in each layer
-constexpr int kParts = ONCHIP_PARTS;        // records of an output block, one after another
-constexpr int kAhead = ONCHIP_AHEAD;        // records: their weights are in registers or on their way
-constexpr int kPlaces = ONCHIP_PLACES;      // of the widest layer, and eight that nobody reads
-constexpr int kInputs = ONCHIP_INPUTS;      // neurons of the network's input
-constexpr bool kInPlace = ONCHIP_IN_PLACE;  // one buffer of features; else two
-constexpr bool kSettles = ONCHIP_SETTLES;   // a tile ends when all features of its images are 0, or all at the clip
-constexpr bool kHoles = ONCHIP_HOLES;       // a layer may leave places unwritten, and rows of blocks without a neuron
-constexpr int kTiles = ONCHIP_TILES;        // of a record
-constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
-constexpr int kRing = 4;  // records of the remainder of a warp that are in shared memory or on their way
-constexpr int kThreads = 32 * kWarps;
-constexpr int kImages = 8 * kGroups;
-constexpr int kPlaceBytes = 16;
-constexpr int kWordBytes = kPlaces * kPlaceBytes;
-constexpr int kGroupBytes = kWords * kWordBytes;
-constexpr int kBufferBytes = kGroups * kGroupBytes;
-constexpr int kBuffers = kInPlace ? 1 : 2;
-constexpr int kUsed = kPlaces - 8;                // places that are read
-constexpr int kItems = kUsed * kWords / 2;        // 32-bit words of an image in device memory
-constexpr int kBitQuads = (kInputs + 127) / 128;  // 16 bytes of an image's bitmap
-constexpr u32 kSameInputs = 0x8000;               // with a place: a tile's inputs are those of the tile before it
-constexpr u32 kNowhere = ~0u;
-constexpr int kSettlesEach = 4;             // layers
-constexpr int kRecords = kBlocks * kParts;  // of a warp, in each layer
+#include "kernels/feed_forward/device/blocks_shape.cuh"
+#include "kernels/feed_forward/device/fragments.cuh"
+#include "kernels/feed_forward/device/remainder_ring.cuh"
+#include "kernels/feed_forward/device/tile_memory.cuh"
 
-static_assert((kParts > 1 ? kParts : kBlocks) % kAhead == 0, "registers belong to the same records in every layer");
-static_assert(kImages <= 64 && kPlaces % 8 == 0 && kUsed > 0);
+// Of all groups of images: sums of 16 rows, mma's C; features of 16 neurons, mma's B, or the 16 outputs of a block.
+using Sums = float[kGroups][4];
+using Features = u32[kGroups][2 * kWords];
 
-// What a warp reads of an output block, or of a part of it; the last has what is not of tiles.
-struct __align__(32) Block {
-  uint4 tiles[kTiles][32];  // mma's A, fp16
-  float2 biases[8];         // of rows r and r + 8
-  u16 destinations[16];     // place of a row's neuron
-  u16 inputs[kTiles][16];   // places of a tile's inputs
-#if ONCHIP_REMAINDER
-  u32 remainder;  // records
-#endif
-};
+// In the place of record `record` of a warp's layer, which has been multiplied, the one kAhead behind it: of this layer's
+// blocks, or of the next one's.
+__device__ inline void fetch_behind(Weights& weights, int record, const Block* blocks, const Block* next, int lane) {
+  fetch(weights, record + kAhead < kRecords ? blocks[record + kAhead] : next[record + kAhead - kRecords], lane);
+}
 
-#include "fragments.cuh"
+// Of the rows whose addresses a lane gives: of both words of a group, or of one word of two groups.
+constexpr int kLaneHalf = kWords == 2 ? kWordBytes : kGroupBytes;
 
-using Record = RemainderRecord<u16>;
+// `at`: a lane's address in the first group.
+__device__ inline void load_groups(Features& inputs, u32 at) {
+  if constexpr (kWords == 2) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      load_inputs(inputs[g][0], inputs[g][1], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1],
+                  at + g * kGroupBytes);
+    }
+  } else {
+#pragma unroll
+    for (int g = 0; g + 1 < kGroups; g += 2) {
+      load_inputs(inputs[g][0], inputs[g][1], inputs[g + 1][0], inputs[g + 1][1], at + g * kGroupBytes);
+    }
+    if (kGroups % 2 == 1) {
+      load_inputs(inputs[kGroups - 1][0], inputs[kGroups - 1][1], at + (kGroups - 1) * kGroupBytes);
+    }
+  }
+}
+__device__ inline void store_groups(const Features& words, u32 at) {
+  if constexpr (kWords == 2) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      store_outputs(at + g * kGroupBytes, words[g][0], words[g][1], words[g][2 * kWords - 2],
+                    words[g][2 * kWords - 1]);
+    }
+  } else {
+#pragma unroll
+    for (int g = 0; g + 1 < kGroups; g += 2) {
+      store_outputs(at + g * kGroupBytes, words[g][0], words[g][1], words[g + 1][0], words[g + 1][1]);
+    }
+    if (kGroups % 2 == 1) {
+      store_outputs(at + (kGroups - 1) * kGroupBytes, words[kGroups - 1][0], words[kGroups - 1][1]);
+    }
+  }
+}
 
-struct Memory {
-  u8 features[kBuffers][kBufferBytes];
-  u32 bitmaps[kImages][4 * kBitQuads];
-  u8 bits[kGroups][128 * kBitQuads];  // of a neuron: a bit per image
-  u64 alive, unsettled;               // a bit per image of the tile
-  u32 slots[kImages];                 // where its features go
-};
-constexpr u32 kRings = (sizeof(Memory) + 127) / 128 * 128;  // behind it: a warp's records of the remainder, each
+// Adds the products of a record's tiles. `inputs`: those of the tile before, which this one's may be, too.
+__device__ inline void add_tiles(const Weights& weights, u32 lane_source, bool has_residuals, Features& inputs, Sums& sums) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    if (!(weights.inputs[t] & kSameInputs)) {  // the same of all lanes
+      load_groups(inputs, lane_source + weights.inputs[t] * kPlaceBytes);
+    }
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      multiply(sums[g], weights.tiles[t], inputs[g][0], inputs[g][1]);
+    }
+    if (kWords == 2 && has_residuals) {
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        multiply(sums[g], weights.tiles[t], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1]);
+      }
+    }
+  }
+}
 
-struct Arguments {
-  const Block* blocks;         // [layer][warp][block]
-  const Record* remainder;     // [warp][layer][block][record], and kRing more
-  const u32* remainder_begin;  // [layer][warp]
-  int first_layer, end_layer;  // of this launch
-  const u32* bitmaps;          // [image][4 * kBitQuads], or null: features are read
-  const u16* input_neurons;    // [place], for bitmaps
-  const u32* features;         // [position][kItems]
-  const u32* ids;              // [position]: number of the image, or null: the position
-  const u32* count;            // positions
-  u32* out_features;           // [position][kItems], or null: images alive are marked in categories
-  u32* out_ids;
-  u32* out_count;
-  u32* categories;  // a bit per image
-  float clip, slack;
-  float shift;   // added to biases
-  u32 one;       // an input that is set, fp16
-  u32 round_up;  // added to what is cut off to fp16: 0x1fff rounds up, 0 down
-  u32 settled;   // fp16: a feature that is not below it is at the clip
-};
+// Adds the products of the next record of the remainder.
+__device__ inline void add_remainder(RemainderRing& remainder, u32 source, bool has_residuals, Sums& sums) {
+  if (!kReadsAhead) {
+    remainder.read();
+  }
+  uint4 tiles[2];
+  expand(remainder.weights, tiles);
+  const u32 at = source + remainder.place * kPlaceBytes;
+  u32 columns[kGroups][kWords][4];  // of both tiles
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      u32(&of)[4] = columns[g][w];
+      load_inputs(of[0], of[1], of[2], of[3], at + g * kGroupBytes + w * kWordBytes);
+    }
+  }
+  if (kReadsAhead) {
+    remainder.read();
+  }
+#pragma unroll
+  for (int t = 0; t < 2; ++t) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      if (w == 0 || has_residuals) {
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          multiply(sums[g], tiles[t], columns[g][w][2 * t], columns[g][w][2 * t + 1]);
+        }
+      }
+    }
+  }
+}
 
-#include "split.cuh"
+// From the sums of an output block, with the biases of rows r and r + 8, to its features.
+__device__ inline void make_features(const Arguments& a, const Sums& sums, const float2& bias, Features& words,
+                                     Extremes& extremes) {
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    u32 upper[kWords], lower[kWords];  // rows r and r + 8
+    split(fmaf(sums[g][0], a.slack, bias.x), fmaf(sums[g][1], a.slack, bias.x), a, upper);
+    split(fmaf(sums[g][2], a.slack, bias.y), fmaf(sums[g][3], a.slack, bias.y), a, lower);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      words[g][2 * w] = upper[w];
+      words[g][2 * w + 1] = lower[w];
+    }
+    extremes.any[g] |= upper[0] | lower[0];
+    if (kSettles) {
+      extremes.least[g] = lesser_halves(
+          extremes.least[g], lesser_halves(upper[0] | no_row<kHoles>(bias.x), lower[0] | no_row<kHoles>(bias.y)));
+    }
+  }
+}
 
-#include "block_weights.cuh"
+__device__ inline void hold(Features& held, const Features& words) {
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+    for (int i = 0; i < 2 * kWords; ++i) {
+      held[g][i] = words[g][i];
+    }
+  }
+}
 
-#include "remainder_ring.cuh"
-
-#include "tile_memory.cuh"
-
-// Of the two images per group whose sums a lane holds, over its rows of a layer.
-struct Extremes {
-  u32 any[kGroups];    // values, or-ed
-  u32 least[kGroups];  // smallest value, fp16
-};
-
-// One layer, for this warp's output blocks.
+// One layer, for this warp's output blocks, from buffer `source` to buffer `target`: an output block's records, one after
+// another, then what is outside of tiles, then its features. In place, these replace the inputs when all warps have read
+// them.
 __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, bool has_residuals, const Block* next,
                                  Weights (&ahead)[kAhead], const Block* blocks, RemainderRing& remainder,
                                  Extremes& extremes) {
   const int lane = threadIdx.x % 32;
-  // Of the rows whose addresses a lane gives: of both words of a group, or of one word of two groups.
-  constexpr int kSecond = kWords == 2 ? kWordBytes : kGroupBytes;
-  const u32 lane_half = (lane / 16) * kSecond;
+  const u32 lane_half = (lane / 16) * kLaneHalf;
   const u32 lane_source = source + lane_half;
   constexpr int kHeld = kInPlace ? kBlocks : 1;
-  u32 held[kHeld][kGroups][2 * kWords], held_at[(kHeld + 1) / 2] = {};  // destinations, two in a word
-  u32 inputs[kGroups][2 * kWords];
+  Features held[kHeld];
+  u32 held_at[(kHeld + 1) / 2] = {};  // destinations, two in a word
+  Features inputs;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     extremes.any[g] = 0;
     extremes.least[g] = kLargest;
   }
-  const auto store = [&](const u32(&words)[kGroups][2 * kWords], u32 at) {
-    if constexpr (kWords == 2) {
-#pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-        store_outputs(at + g * kGroupBytes, words[g][0], words[g][1], words[g][2 * kWords - 2],
-                      words[g][2 * kWords - 1]);
-      }
-    } else {
-#pragma unroll
-      for (int g = 0; g + 1 < kGroups; g += 2) {
-        store_outputs(at + g * kGroupBytes, words[g][0], words[g][1], words[g + 1][0], words[g + 1][1]);
-      }
-      if (kGroups % 2 == 1) {
-        store_outputs(at + (kGroups - 1) * kGroupBytes, words[kGroups - 1][0], words[kGroups - 1][1]);
-      }
-    }
-  };
-  // Adds the products of the next record of the remainder.
-  const auto add_remainder = [&](float(&sums)[kGroups][4]) {
-    if (!kReadsAhead) {
-      remainder.read();
-    }
-    uint4 tiles[2];
-    expand(remainder.weights, tiles);
-    const u32 at = source + remainder.place * kPlaceBytes;
-    u32 columns[kGroups][kWords][4];  // of both tiles
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        u32(&of)[4] = columns[g][w];
-        load_inputs(of[0], of[1], of[2], of[3], at + g * kGroupBytes + w * kWordBytes);
-      }
-    }
-    if (kReadsAhead) {
-      remainder.read();
-    }
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        if (w == 0 || has_residuals) {
-#pragma unroll
-          for (int g = 0; g < kGroups; ++g) {
-            multiply(sums[g], tiles[t], columns[g][w][2 * t], columns[g][w][2 * t + 1]);
-          }
-        }
-      }
-    }
-  };
-  const auto add_tiles = [&](const Weights& weights, float(&sums)[kGroups][4]) {
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      if (!(weights.inputs[t] & kSameInputs)) {  // the same of all lanes
-        const u32 at = lane_source + weights.inputs[t] * kPlaceBytes;
-        if constexpr (kWords == 2) {
-#pragma unroll
-          for (int g = 0; g < kGroups; ++g) {
-            load_inputs(inputs[g][0], inputs[g][1], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1],
-                        at + g * kGroupBytes);
-          }
-        } else {
-#pragma unroll
-          for (int g = 0; g + 1 < kGroups; g += 2) {
-            load_inputs(inputs[g][0], inputs[g][1], inputs[g + 1][0], inputs[g + 1][1], at + g * kGroupBytes);
-          }
-          if (kGroups % 2 == 1) {
-            load_inputs(inputs[kGroups - 1][0], inputs[kGroups - 1][1], at + (kGroups - 1) * kGroupBytes);
-          }
-        }
-      }
-#pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-        multiply(sums[g], weights.tiles[t], inputs[g][0], inputs[g][1]);
-      }
-      if (kWords == 2 && has_residuals) {
-#pragma unroll
-        for (int g = 0; g < kGroups; ++g) {
-          multiply(sums[g], weights.tiles[t], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1]);
-        }
-      }
-    }
-  };
-  const auto fetch_behind = [&](Weights& weights, int record) {
-    fetch(weights, record + kAhead < kRecords ? blocks[record + kAhead] : next[record + kAhead - kRecords], lane);
-  };
   constexpr int kStep = kParts > 1 ? kAhead : 1;  // records whose registers are known
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
-    float sums[kGroups][4] = {};
+    Sums sums = {};
 #pragma unroll 1
     for (int part = 0; part + kStep < kParts; part += kStep) {
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
-        add_tiles(ahead[i], sums);
-        fetch_behind(ahead[i], b * kParts + part + i);
+        add_tiles(ahead[i], lane_source, has_residuals, inputs, sums);
+        fetch_behind(ahead[i], b * kParts + part + i, blocks, next, lane);
       }
     }
 #pragma unroll
     for (int i = 0; i + 1 < kStep; ++i) {
-      add_tiles(ahead[i], sums);
-      fetch_behind(ahead[i], (b + 1) * kParts - kStep + i);
+      add_tiles(ahead[i], lane_source, has_residuals, inputs, sums);
+      fetch_behind(ahead[i], (b + 1) * kParts - kStep + i, blocks, next, lane);
     }
     Weights& weights = ahead[kParts > 1 ? kAhead - 1 : b % kAhead];
-    add_tiles(weights, sums);
+    add_tiles(weights, lane_source, has_residuals, inputs, sums);
     if constexpr (kRemainder) {
 #pragma unroll 1
       for (u32 left = weights.remainder; left > 0; --left) {  // the same of all lanes
-        add_remainder(sums);
+        add_remainder(remainder, source, has_residuals, sums);
       }
     }
     const float2 bias{weights.bias.x + a.shift, weights.bias.y + a.shift};
     const u32 destination = weights.destination;
-    fetch_behind(weights, (b + 1) * kParts - 1);
-    u32 words[kGroups][2 * kWords];
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      u32 upper[kWords], lower[kWords];  // rows r and r + 8
-      split(fmaf(sums[g][0], a.slack, bias.x), fmaf(sums[g][1], a.slack, bias.x), a, upper);
-      split(fmaf(sums[g][2], a.slack, bias.y), fmaf(sums[g][3], a.slack, bias.y), a, lower);
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        words[g][2 * w] = upper[w];
-        words[g][2 * w + 1] = lower[w];
-      }
-      extremes.any[g] |= upper[0] | lower[0];
-      if (kSettles) {
-        extremes.least[g] =
-            lesser_halves(extremes.least[g], lesser_halves(upper[0] | no_row(bias.x), lower[0] | no_row(bias.y)));
-      }
-    }
+    fetch_behind(weights, (b + 1) * kParts - 1, blocks, next, lane);
+    Features words;
+    make_features(a, sums, bias, words, extremes);
     if constexpr (kInPlace) {
-#pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-#pragma unroll
-        for (int i = 0; i < 2 * kWords; ++i) {
-          held[b][g][i] = words[g][i];
-        }
-      }
+      hold(held[b], words);
       held_at[b / 2] |= destination << (b % 2 * 16);
     } else {
-      store(words, target + lane_half + destination * kPlaceBytes);
+      store_groups(words, target + lane_half + destination * kPlaceBytes);
     }
   }
   if constexpr (kInPlace) {
     __syncthreads();
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      store(held[b], target + lane_half + (held_at[b / 2] >> (b % 2 * 16) & 0xffff) * kPlaceBytes);
+      store_groups(held[b], target + lane_half + (held_at[b / 2] >> (b % 2 * 16) & 0xffff) * kPlaceBytes);
     }
   }
 }
-
-#include "survivors.cuh"
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(128) u8 smem[];
@@ -301,13 +237,13 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
     }
   };
   constexpr int kLayerBlocks = kWarps * kRecords;
-  const Block* const own = a.blocks + threadIdx.x / 32 * kRecords;  // of this warp, in layer 0
+  const Block* const own = static_cast<const Block*>(a.records) + threadIdx.x / 32 * kRecords;  // of this warp, in layer 0
   Weights ahead[kAhead];
 #pragma unroll
   for (int b = 0; b < kAhead; ++b) {
     fetch(ahead[b], own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
   }
-  Record* const ring = reinterpret_cast<Record*>(smem + kRings) + threadIdx.x / 32 * kRing;
+  Record* const ring = reinterpret_cast<Record*>(smem + kRings) + threadIdx.x / 32 * onchip::kRemainderRing;
   RemainderRing remainder;
   if (kRemainder) {
     remainder.begin(ring, a);
@@ -342,7 +278,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
       run_layer(a, shared_address(memory.features[buffer]), shared_address(memory.features[target]),
                 a.bitmaps == nullptr || layer > a.first_layer, next, ahead, blocks, remainder, extremes);
       buffer = target;
-      if (kSettles && layer % kSettlesEach == 0 && layer + 1 < a.end_layer) {
+      if (kSettles && layer % onchip::kSettlesEach == 0 && layer + 1 < a.end_layer) {
         mark(memory, a, extremes);
         __syncthreads();
         const bool settled = (memory.alive & memory.unsettled) == 0;

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // After a layer, a list of the images that are alive: flags become rows of features for the next layer to read, and the
 // images that they are of; after the last layer, a bit for each image.
-typedef unsigned int u32;
+
+#include "kernels/feed_forward/device/compact_arguments.hpp"
+#include "kernels/runtime/integers.cuh"
 
 constexpr u32 kAllLanes = ~0u;
 
-struct CompactArguments {
-  const u32* count;
-  const u32* ids;                          // [*count]: images; null: one after the other
-  u32* alive;                              // [*count]; all zero afterwards
-  u32 *next_count, *next_rows, *next_ids;  // the images that are alive, in any order
-  u32* categories;                         // instead of them: a bit per image
-};
-
-extern "C" __global__ void feed_forward_compact(const __grid_constant__ CompactArguments a) {
+extern "C" __global__ void feed_forward_compact(const __grid_constant__ onchip::CompactArguments a) {
   const u32 count = *a.count, lane = threadIdx.x % 32;
   for (u32 base = blockIdx.x * blockDim.x; base < count; base += gridDim.x * blockDim.x) {
     const u32 position = base + threadIdx.x;

@@ -6,8 +6,9 @@
 //                      them where features are in device memory, whose gathers an SM has only so many of
 //   warp               slices of 32 rows, a lane each; the weights of the next slice are asked for, also of the next layer
 // Also what finds these images: those of a list that a bitmap lacks.
-typedef unsigned int u32;
-typedef unsigned long long u64;
+
+#include "kernels/feed_forward/device/exact_arguments.hpp"
+#include "kernels/runtime/integers.cuh"
 
 __device__ inline float from_half(u32 bits) {
   float value;
@@ -15,22 +16,8 @@ __device__ inline float from_half(u32 bits) {
   return value;
 }
 
-struct Arguments {
-  const uint4* weights;    // column | fp16 << 16, [longest row / 4][32 rows]; ~0: none
-  const u32* slice_begin;  // [slices of all layers + 1]
-  const u32* layer_slice;  // [layers + 1]
-  const float* biases;     // [slices of all layers, 32]
-  const u32* rows;         // [layers]
-  int layers, inputs;
-  u32 buffer;          // floats of one of the two
-  float* scratch;      // [clusters][2][buffer], of feed_forward_exact_wide
-  const u32* bitmaps;  // [image][words]
-  int words;
-  const u32* ids;  // [*count]: images
-  const u32* count;
-  u32* categories;  // a bit per image
-  float clip;
-};
+using Arguments = onchip::ExactArguments;
+using onchip::kExactCluster, onchip::kExactThreads, onchip::kWideCluster, onchip::kWideThreads;
 
 constexpr int kAhead = 8;  // fours of a row's weights that are asked for at once
 
@@ -44,7 +31,7 @@ struct Slice {
 };
 
 __device__ inline uint4 load_four(const Arguments& a, u32 four, u32 end) {
-  return four < end ? __ldg(a.weights + four * 32 + threadIdx.x % 32) : uint4{~0u, ~0u, ~0u, ~0u};
+  return four < end ? __ldg(static_cast<const uint4*>(a.weights) + four * 32 + threadIdx.x % 32) : uint4{~0u, ~0u, ~0u, ~0u};
 }
 // The slices of a warp, `stride` apart, layer after layer; of each layer one at least, which may not exist.
 struct Place {
@@ -183,24 +170,17 @@ __device__ void run(const Arguments& a, float* features) {
   }
 }
 
-extern "C" __global__ __cluster_dims__(4, 1, 1) __launch_bounds__(512) void feed_forward_exact(
+extern "C" __global__ __cluster_dims__(kExactCluster, 1, 1) __launch_bounds__(kExactThreads) void feed_forward_exact(
     const __grid_constant__ Arguments a) {
   extern __shared__ float shared_features[];
-  run<true, 4, 512>(a, shared_features);
+  run<true, kExactCluster, kExactThreads>(a, shared_features);
 }
-extern "C" __global__ __cluster_dims__(8, 1, 1) __launch_bounds__(256) void feed_forward_exact_wide(
+extern "C" __global__ __cluster_dims__(kWideCluster, 1, 1) __launch_bounds__(kWideThreads) void feed_forward_exact_wide(
     const __grid_constant__ Arguments a) {
-  run<false, 8, 256>(a, a.scratch + static_cast<u64>(blockIdx.x / 8) * 2 * a.buffer);
+  run<false, kWideCluster, kWideThreads>(a, a.scratch + static_cast<u64>(blockIdx.x / kWideCluster) * 2 * a.buffer);
 }
 
-// The images of a list, or all *count without one, that are in `wanted`, if there is such a bitmap, and not in `known`:
-// to another list.
-struct OpenArguments {
-  const u32 *ids, *count, *wanted, *known;
-  u32 *open, *open_count;
-};
-
-extern "C" __global__ void feed_forward_open(const __grid_constant__ OpenArguments a) {
+extern "C" __global__ void feed_forward_open(const __grid_constant__ onchip::OpenArguments a) {
   for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < *a.count; i += gridDim.x * blockDim.x) {
     const u32 id = a.ids == nullptr ? i : a.ids[i], word = id / 32, bit = 1u << id % 32;
     if ((a.wanted == nullptr || (a.wanted[word] & bit)) && !(a.known[word] & bit)) {

@@ -4,9 +4,9 @@
 // before all, dense weights from sparse ones.
 // Features are [image][neuron], or [neuron][image] with room for all images; as fp32, one fp16 word, or two: value and
 // residual, times `scale`.
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+
+#include "kernels/feed_forward/device/layerwise_arguments.hpp"
+#include "kernels/runtime/integers.cuh"
 
 constexpr int kWords = ONCHIP_WORDS;  // of fp16; 0: fp32
 constexpr bool kByNeuron = ONCHIP_BY_NEURON;
@@ -22,11 +22,7 @@ __device__ inline float from_half(u16 bits) {
   return value;
 }
 
-struct Features {
-  void *value, *residual;
-};
-
-__device__ inline void put(const Features& to, u64 at, float value) {
+__device__ inline void put(const onchip::DeviceFeatures& to, u64 at, float value) {
   if constexpr (kWords == 0) {
     static_cast<float*>(to.value)[at] = value;
   } else {
@@ -38,16 +34,8 @@ __device__ inline void put(const Features& to, u64 at, float value) {
   }
 }
 
-struct DenseArguments {
-  const long long* row_begin;  // [rows + 1]
-  const int* column;
-  const float* value;
-  void* dense;  // [rows, columns], zero before
-  u32 rows, columns;
-};
-
 // A warp a row.
-extern "C" __global__ void feed_forward_dense(const __grid_constant__ DenseArguments a) {
+extern "C" __global__ void feed_forward_dense(const __grid_constant__ onchip::DenseArguments a) {
   const u32 warps = gridDim.x * (blockDim.x / 32);
   for (u32 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < a.rows; row += warps) {
     for (long long i = a.row_begin[row] + threadIdx.x % 32; i < a.row_begin[row + 1]; i += 32) {
@@ -61,18 +49,7 @@ extern "C" __global__ void feed_forward_dense(const __grid_constant__ DenseArgum
   }
 }
 
-struct Arguments {
-  const u32* bitmaps;  // [image][words], of what expands
-  const float* sums;   // of what activates
-  Features from;       // of what drops
-  Features to;
-  const float* bias;
-  const u32* rows;  // of what drops: which images stay
-  u32* alive;
-  u32 images, neurons, words;
-  u64 stride;  // from one neuron to the next, if that is how features lie
-  float clip, scale;
-};
+using Arguments = onchip::LayerwiseArguments;
 
 // Calls take(image, neuron, place) for every feature, neighbours by neighbouring threads.
 template <typename Take>

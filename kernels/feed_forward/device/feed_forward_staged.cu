@@ -9,10 +9,9 @@
 // A row's products are rounded and added in the order of the reference (model/feed_forward/reference.hpp), so that
 // features are the same, bit by bit. Padding multiplies a zero that is in shared memory for it, never a feature: the
 // product with a NaN would be one.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+
+#include "kernels/feed_forward/device/staged_arguments.hpp"
+#include "kernels/runtime/integers.cuh"
 
 constexpr int kThreads = ONCHIP_BLOCK_OUTPUTS, kWarps = kThreads / 32;
 constexpr int kImages = ONCHIP_IMAGES;
@@ -20,21 +19,7 @@ constexpr int kChunkInputs = ONCHIP_CHUNK_INPUTS, kStride = kChunkInputs + 1;
 constexpr bool kStaged = ONCHIP_STAGED, kBlocked = ONCHIP_BLOCKED, kHalf = ONCHIP_HALF;
 constexpr u32 kAllLanes = ~0u;
 
-struct Arguments {
-  const u32 *block_chunk, *chunk_map, *slice_begin;  // StagedLayer (model/feed_forward/staged/layout.hpp)
-  const u16 *map, *index;
-  const void* value;
-  const float* bias;
-  const u32* row_length;
-  const u32* count;       // of images
-  const u32* rows;        // [*count]: where their features are; null: one after the other
-  const float* features;  // [row][inputs]
-  const u32* bitmaps;     // [row][words], of the first layer
-  float* out;             // [*count][outputs]
-  u32* alive;             // [*count]; null: not wanted
-  u32 inputs, outputs, blocks, words;
-  float clip;
-};
+using Arguments = onchip::StagedArguments;
 
 __device__ inline float weight_at(const Arguments& a, u64 at) {
   if constexpr (kHalf) {

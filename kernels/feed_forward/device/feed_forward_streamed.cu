@@ -16,77 +16,12 @@
 //   reads and writes of a place lies side by side. Columns that have no image are not written.
 //
 // streamed_lists.cuh is beside it.
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
 
-constexpr int kGroups = ONCHIP_GROUPS;  // of 8 images
-constexpr int kWords = ONCHIP_WORDS;    // of a feature
-constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
-constexpr int kBlocks = ONCHIP_BLOCKS;  // output blocks of an item
-constexpr int kTiles = ONCHIP_TILES;    // of 16 inputs, of an output block
-constexpr bool kRemainder = ONCHIP_REMAINDER;  // there are weights outside of tiles
-constexpr int kTeam = ONCHIP_TEAM;
-constexpr int kAtOnce = ONCHIP_AT_ONCE;
-constexpr int kMostTiles = 1024;  // of a window
-constexpr u32 kSettled = 0x40000000u;  // in a tile's arrivals: it has ended
-constexpr bool kSettles = ONCHIP_SETTLES;  // a tile ends when all features of its images are 0, or all at the clip
-constexpr int kThreads = 32 * kWarps;
-constexpr int kImages = 8 * kGroups;
-constexpr int kPairs = kGroups / 2;  // 32-bit words of what a lane reads of a place's word
-constexpr int kWordHalves = kImages;
-constexpr int kPlaceHalves = kWords * kWordHalves;
-constexpr bool kHolds = kBlocks * kTiles * kWarps <= 64;  // an item's weights, for all tiles at once; else they are read when used
-constexpr bool kHoles = ONCHIP_HOLES;     // a layer may have rows without a neuron
-constexpr u32 kSameInputs = 0x80000000u;  // with a place: a tile's inputs are those of the tile before it
-constexpr int kSettlesEach = 4;           // layers
-constexpr int kSettlings = 3;             // of which one is read, one is written and one becomes zero
-
-static_assert(kGroups == 2 || kGroups == 4 || kGroups == 8);
-
-// What a warp reads of an output block.
-struct __align__(32) Block {
-  uint4 tiles[kTiles][32];  // mma's A, fp16
-  float2 biases[8];         // of rows r and r + 8
-  u32 destinations[16];     // place of a row's neuron
-  u32 inputs[kTiles][16];   // places of a tile's inputs
-#if ONCHIP_REMAINDER
-  u32 remainder;  // records
-#endif
-};
-
-struct Settling {
-  u64 alive, unsettled;  // a bit per image
-};
-
-#include "fragments.cuh"
-
-using Record = RemainderRecord<u32>;
-
-struct Arguments {
-  const Block* blocks;         // [layer][item][kBlocks]
-  const Record* remainder;     // [item][layer][block][record], and more
-  const u32* remainder_begin;  // [layer][item]
-  int items;            // of a layer
-  int first_layer, end_layer;
-  int places;
-  const u64* bits;      // [tile][place], or null: features are read
-  const u16* features;  // [tile][place][word][image]
-  u16* out_features;    // null: not kept
-  u16* scratch;         // [tile of a window][2][place][word][image]
-  const u32* count;     // images
-  u64* alive;           // [tile]: a bit per image, zero before
-  u32* arrivals;        // [tile], zero before
-  Settling* settling;   // [tile][kSettlings], zero before
-  float clip, slack;
-  float shift;   // added to biases
-  u32 one;       // an input that is set, fp16
-  u32 round_up;  // added to what is cut off to fp16: 0x1fff rounds up, 0 down
-  u32 settled;   // fp16: a feature that is not below it is at the clip
-};
-
-#include "split.cuh"
+#include "kernels/feed_forward/device/extremes.cuh"
+#include "kernels/feed_forward/device/fragments.cuh"
+#include "kernels/feed_forward/device/streamed_lists.cuh"
+#include "kernels/feed_forward/device/streamed_shape.cuh"
+#include "kernels/feed_forward/device/team_barrier.cuh"
 
 struct Tile {  // what a lane multiplies of a tile
   uint4 weights;
@@ -161,48 +96,76 @@ __device__ inline void write(u16* to, const u32 (&pairs)[kPairs]) {
   }
 }
 
-#include "extremes.cuh"
+using Sums = float[kGroups][4];          // of 16 rows, mma's C
+using Inputs = u32[4][kWords][kPairs];   // of the four neurons of a tile that the lane multiplies
+using Outputs = u32[2][kWords][kPairs];  // of a row, of the lane's two columns
 
-// One item. `record`: its first; `source`, or `bits`, and `target` are those of the tile, which has so many images.
+// From a tile's features, or its bits, those of the lane's column, which begins with image `first`.
+__device__ inline void read_inputs(const Arguments& a, const u64* bits, const u16* source, u32 first,
+                                   const u32 (&places)[4], Inputs& inputs) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const u64 place = places[i];
+    if (bits != nullptr) {
+      const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> first);
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) {
+        inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
+        if constexpr (kWords == 2) {
+          inputs[i][kWords - 1][p] = 0;
+        }
+      }
+    } else {
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first);
+      }
+    }
+  }
+}
+
+__device__ inline void add_products(Sums& sums, const uint4& tile, const Inputs& inputs) {
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const u32 select = g % 2 == 0 ? 0x5410 : 0x7632;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      multiply(sums[g], tile, __byte_perm(inputs[0][w][g / 2], inputs[1][w][g / 2], select),
+               __byte_perm(inputs[2][w][g / 2], inputs[3][w][g / 2], select));
+    }
+  }
+}
+
+// A lane of an odd member of a row's four writes columns 2 * member - 1 and 2 * member + 1, its neighbour those before:
+// two lanes that write at once then fill a sector.
+__device__ inline void write_features(Outputs& out, u16* to, int member, u32 images) {
+  const bool is_odd = member & 1;
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      const u32 other = __shfl_xor_sync(~0u, is_odd ? out[0][w][p] : out[1][w][p], 1);
+      out[0][w][p] = is_odd ? other : out[0][w][p];
+      out[1][w][p] = is_odd ? out[1][w][p] : other;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const u32 image = (2 * member - is_odd + 2 * j) * kGroups;
+      if (image < images) {
+        write(to + w * kWordHalves + image, out[j][w]);
+      }
+    }
+  }
+}
+
+// One item: its output blocks, one after another: their tiles, what is outside of these, and their features. `record`: its
+// first; `source`, or `bits`, and `target` are those of the tile, which has so many images.
 __device__ inline void run_item(const Arguments& a, const Block* blocks, const Weights (&weights)[kBlocks],
                                 const Record* record, u32 images, const u64* bits, const u16* source, u16* target,
                                 Extremes& extremes) {
   const int lane = threadIdx.x % 32, member = lane % 4;
   // Image of the lane's column. One that has none reads what the first does, at no cost, and writes nothing.
   const u32 first = lane / 4 * kGroups < images ? lane / 4 * kGroups : 0;
-  using Inputs = u32[4][kWords][kPairs];  // of the four neurons of a tile that the lane multiplies
-  const auto read_inputs = [&](Inputs& inputs, const u32(&places)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const u64 place = places[i];
-      if (bits != nullptr) {
-        const u32 of_lane = static_cast<u32>(__ldg(bits + place) >> first);
-#pragma unroll
-        for (int p = 0; p < kPairs; ++p) {
-          inputs[i][0][p] = ((of_lane >> (2 * p) & 1) | (of_lane >> (2 * p + 1) & 1) << 16) * a.one;
-          if constexpr (kWords == 2) {
-            inputs[i][kWords - 1][p] = 0;
-          }
-        }
-      } else {
-#pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-          read(inputs[i][w], source + place * kPlaceHalves + w * kWordHalves + first);
-        }
-      }
-    }
-  };
-  const auto add_products = [&](float(&sums)[kGroups][4], const uint4& tile, const Inputs& inputs) {
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      const u32 select = g % 2 == 0 ? 0x5410 : 0x7632;
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        multiply(sums[g], tile, __byte_perm(inputs[0][w][g / 2], inputs[1][w][g / 2], select),
-                 __byte_perm(inputs[2][w][g / 2], inputs[3][w][g / 2], select));
-      }
-    }
-  };
   RemainderTiles next;
   if constexpr (kRemainder) {
     next = fetch(*record);
@@ -210,12 +173,12 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
   Inputs inputs;
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
-    float sums[kGroups][4] = {};
+    Sums sums = {};
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       const Tile tile = kHolds ? weights[b].tiles[kHolds ? t : 0] : fetch(blocks[b], t);
       if (!(tile.inputs[0] & kSameInputs)) {  // the same of all lanes
-        read_inputs(inputs, tile.inputs);
+        read_inputs(a, bits, source, first, tile.inputs, inputs);
       }
       add_products(sums, tile.weights, inputs);
     }
@@ -223,8 +186,8 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
 #pragma unroll 1
       for (u32 left = weights[b].remainder; left > 0; --left) {
         Inputs columns[2];
-        read_inputs(columns[0], next.inputs[0]);
-        read_inputs(columns[1], next.inputs[1]);
+        read_inputs(a, bits, source, first, next.inputs[0], columns[0]);
+        read_inputs(a, bits, source, first, next.inputs[1], columns[1]);
         uint4 tiles[2];
         expand(next.weights, tiles);
         next = fetch(*++record);
@@ -236,7 +199,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
 #pragma unroll
     for (int half = 0; half < 2; ++half) {  // rows r and r + 8
       u16* const to = target + static_cast<u64>(weights[b].destinations[half]) * kPlaceHalves;
-      u32 out[2][kWords][kPairs];
+      Outputs out;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {  // columns 2 * member + j
 #pragma unroll
@@ -250,34 +213,14 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
           }
           extremes.any[j][p] |= words[0];
           if (kSettles) {
-            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0] | no_row(bias[half]));
+            extremes.least[j][p] = lesser_halves(extremes.least[j][p], words[0] | no_row<kHoles>(bias[half]));
           }
         }
       }
-      // A lane of an odd member writes columns 2 * member - 1 and 2 * member + 1, its neighbour those before: two lanes that
-      // write at once then fill a sector.
-      const bool is_odd = member & 1;
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-#pragma unroll
-        for (int p = 0; p < kPairs; ++p) {
-          const u32 other = __shfl_xor_sync(~0u, is_odd ? out[0][w][p] : out[1][w][p], 1);
-          out[0][w][p] = is_odd ? other : out[0][w][p];
-          out[1][w][p] = is_odd ? out[1][w][p] : other;
-        }
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const u32 image = (2 * member - is_odd + 2 * j) * kGroups;
-          if (image < images) {
-            write(to + w * kWordHalves + image, out[j][w]);
-          }
-        }
-      }
+      write_features(out, to, member, images);
     }
   }
 }
-
-#include "team_barrier.cuh"
 
 // Layers before `layer` after which it is looked whether a tile is settled.
 __device__ inline u32 settlings_before(int first_layer, int layer) {
@@ -292,7 +235,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
   const u32 layers = a.end_layer - a.first_layer;
   const u64 tile_halves = static_cast<u64>(a.places) * kPlaceHalves;
   const int first_item = warp * kTeam + member;
-  const Block* const own = a.blocks + static_cast<u64>(first_item) * kBlocks;
+  const Block* const own = static_cast<const Block*>(a.records) + static_cast<u64>(first_item) * kBlocks;
   const u64 layer_blocks = static_cast<u64>(a.items) * kBlocks;
   const u32 planned = teams * kAtOnce;  // tiles of a window
   u32 size = 0, before = 0;             // tiles of this window and of the one before
@@ -310,7 +253,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
     }
     int held = -1;  // the layer whose weights are in registers
     Weights weights[kBlocks];
-    const Record* first_record = a.remainder;
+    const Record* const records = static_cast<const Record*>(a.remainder);
+    const Record* first_record = records;
     const u32 units_before = first_tile % teams * (layers % teams) % teams;  // of all windows, modulo teams
     for (u32 unit = (team + teams - units_before) % teams; unit < size * layers && left > 0; unit += teams) {
       const int layer = a.first_layer + static_cast<int>(unit / size);
@@ -325,7 +269,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
       if (layer != held && first_item < a.items) {
         fetch(weights, blocks);
         if (kRemainder) {
-          first_record = a.remainder + __ldg(begin + first_item);
+          first_record = records + __ldg(begin + first_item);
         }
       }
       held = layer;
@@ -368,7 +312,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
           Weights others[kBlocks];
           const Block* const of_item = blocks + static_cast<u64>(item - first_item) * kBlocks;
           fetch(others, of_item);
-          const Record* const record = a.remainder + (kRemainder ? __ldg(begin + item) : 0);
+          const Record* const record = records + (kRemainder ? __ldg(begin + item) : 0);
           run_item(a, of_item, others, record, images, bits, source, target, extremes);
         } else {
           run_item(a, blocks, weights, first_record, images, bits, source, target, extremes);
@@ -384,5 +328,3 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
     }
   }
 }
-
-#include "streamed_lists.cuh"

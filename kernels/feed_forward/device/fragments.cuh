@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of feed_forward_blocks.cu: matrices from and to shared memory, products, conversions.
+// Instructions of the kernels of blocks: matrices from and to shared memory, products, conversions.
+#pragma once
+
+#include "kernels/runtime/integers.cuh"
 
 __device__ inline u32 shared_address(const void* pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
@@ -96,4 +99,28 @@ __device__ inline float lesser(float x, float y) {  // NaN if x is
   float lesser;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(lesser) : "f"(x), "f"(y));
   return lesser;
+}
+
+// ReLU and clip of two features, as one fp16 word or as two. Values are cut off, so that residuals are not negative
+// either.
+template <typename Arguments, int kCount>
+__device__ inline void split(float x, float y, const Arguments& a, u32 (&words)[kCount]) {
+  x = lesser(x, a.clip);
+  y = lesser(y, a.clip);
+  if constexpr (kCount == 1) {
+    words[0] =
+        positive_cut(__int_as_float(__float_as_int(x) + a.round_up), __int_as_float(__float_as_int(y) + a.round_up));
+  } else {
+    words[0] = positive_cut(x, y);
+    const float2 value = as_floats(words[0]);
+    words[kCount - 1] = positive_nearest(x - value.x, y - value.y);
+  }
+}
+
+constexpr u32 kLargest = 0x7bff7bff;  // two features, larger than any
+
+// A row of no neuron, whose bias says so and whose features are zero, or-ed with this counts for no smallest feature.
+template <bool kMayBeNone>
+__device__ inline u32 no_row(float bias) {
+  return kMayBeNone && bias < -1e37f ? kLargest : 0;
 }

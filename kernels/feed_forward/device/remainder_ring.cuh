@@ -2,6 +2,11 @@
 // A warp's records of weights outside of tiles, one after another through all blocks of all layers of the launch: they
 // come through a ring in shared memory, kRing of them at a time, and are read one ahead where registers are not full of
 // outputs.
+#pragma once
+
+#include "kernels/feed_forward/device/blocks_shape.cuh"
+#include "kernels/feed_forward/device/fragments.cuh"
+
 constexpr bool kReadsAhead = !kInPlace;
 
 struct RemainderRing {
@@ -19,7 +24,7 @@ struct RemainderRing {
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
     next += sizeof(Record) / sizeof(uint4);
-    slot = (slot + 1) % kRing;
+    slot = (slot + 1) % onchip::kRemainderRing;
   }
 
   // With the first record of the launch.
@@ -28,10 +33,10 @@ struct RemainderRing {
     __syncwarp();
     const u32 first = __ldg(a.remainder_begin + a.first_layer * kWarps + threadIdx.x / 32);
     ring = of_warp;
-    next = reinterpret_cast<const uint4*>(a.remainder + first) + threadIdx.x % 32;
+    next = reinterpret_cast<const uint4*>(static_cast<const Record*>(a.remainder) + first) + threadIdx.x % 32;
     slot = 0;
 #pragma unroll 1
-    for (int i = 0; i < kRing; ++i) {
+    for (int i = 0; i < onchip::kRemainderRing; ++i) {
       copy();
     }
     if (kReadsAhead) {
@@ -40,7 +45,7 @@ struct RemainderRing {
   }
 
   __device__ void read() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kRing - 1) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(onchip::kRemainderRing - 1) : "memory");
     __syncwarp();
     const u32 lane = threadIdx.x % 32;
     const Record& record = ring[slot];

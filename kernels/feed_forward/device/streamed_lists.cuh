@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before and after feed_forward_streamed.cu: bitmaps turned, so that a place has a bit for each image of a tile; the
 // images that are alive, put together in the tiles of the next launch or marked in the categories.
+#pragma once
 
-struct TransposeArguments {
-  const u32* bitmaps;  // [image][words]
-  int words, inputs, places;
-  const u32* input_places;  // [inputs]
-  const u32 *ids, *count;   // ids: null: all images
-  u64* bits;                // [tile][place]
-};
+#include "kernels/feed_forward/device/streamed_shape.cuh"
 
 // Of a 32 x 32 matrix of bits, a row in each lane: its columns.
 __device__ inline u32 transpose(u32 row) {
@@ -23,7 +18,7 @@ __device__ inline u32 transpose(u32 row) {
 }
 
 // A warp: 128 neurons of a tile's images.
-extern "C" __global__ void feed_forward_transpose(const __grid_constant__ TransposeArguments a) {
+extern "C" __global__ void feed_forward_transpose(const __grid_constant__ onchip::TransposeArguments a) {
   constexpr int kRounds = (kImages + 31) / 32;
   const u32 count = *a.count, tiles = (count + kImages - 1) / kImages, quads = a.words / 4;
   const u32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
@@ -54,18 +49,8 @@ extern "C" __global__ void feed_forward_transpose(const __grid_constant__ Transp
   }
 }
 
-struct CompactArguments {
-  const u64* alive;  // [tile]
-  const u32 *ids, *count;  // of the images before; ids: null: all
-  int places;
-  const u16* features;
-  u16* out_features;  // null: images alive are marked in categories
-  u32 *out_ids, *out_count;
-  u32* categories;  // a bit per image
-};
-
 // A warp: so many rows, of a place's word each, of a tile's images that are alive, to where they stand in the next list.
-extern "C" __global__ void feed_forward_compact(const __grid_constant__ CompactArguments a) {
+extern "C" __global__ void feed_forward_compact(const __grid_constant__ onchip::StreamedCompactArguments a) {
   constexpr int kRounds = (kImages + 31) / 32;
   constexpr u32 kRows = 256, kAtOnce = 8;
   const u32 count = *a.count, tiles = (count + kImages - 1) / kImages, rows = a.places * kWords;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A barrier of the blocks of threads of a team, for feed_forward_streamed.cu: arrivals are counted, and waited for later.
+#pragma once
+
+#include "kernels/feed_forward/device/streamed_shape.cuh"
 
 __device__ inline void add_release(u32* arrivals, u32 many) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrivals), "r"(many) : "memory");

@@ -3,7 +3,6 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/cubin_cache.hpp"
-#include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 
 #include <dlfcn.h>
@@ -257,13 +256,13 @@ std::string numbers_of(const Chip& chip) {
   return hash_text(text);
 }
 
+}  // namespace
+
 std::string numbers_of(const Activity& activity) {
   Hash hash;
   hash.add(activity.alive);
   return std::to_string(activity.images) + " " + std::to_string(activity.settled) + " " + std::to_string(hash.value);
 }
-
-}  // namespace
 
 PlanCache::PlanCache(const FeedForward& network) : directory_(cache_directory()) {
   if (directory_.empty()) {
@@ -305,20 +304,13 @@ Value PlanCache::kept(const std::string& what, const std::function<Value()>& mak
   return value;
 }
 
-std::string PlanCache::plan(const std::string& family, const Chip& chip, const Activity* activity,
-                            const std::function<std::string()>& make) {
-  const PlanOrReason plan = kept<PlanOrReason>(
-      "plan of " + family + "\n" + numbers_of(chip) + "\n" + (activity == nullptr ? "" : numbers_of(*activity)), [&] {
-        try {
-          return PlanOrReason{true, make()};
-        } catch (const InputError& reason) {
-          return PlanOrReason{false, reason.what()};
-        }
-      });
-  if (!plan.fits) {
-    throw InputError(plan.text);
-  }
-  return plan.text;
+Found<std::string> PlanCache::plan(const std::string& what, const Chip& chip, const std::string& images,
+                                   const std::function<Found<std::string>()>& make) {
+  PlanOrReason plan = kept<PlanOrReason>("plan of " + what + "\n" + numbers_of(chip) + "\n" + images, [&] {
+    const Found<std::string> made = make();
+    return PlanOrReason{static_cast<bool>(made), made ? *made : made.why()};
+  });
+  return plan.fits ? Found<std::string>(std::move(plan.text)) : Found<std::string>::nothing(std::move(plan.text));
 }
 
 PackedBlocks PlanCache::blocks(const std::string& how, const std::function<PackedBlocks()>& make) {

@@ -6,6 +6,7 @@
 // A file that is torn, of another key, or that cannot be written, is no error: what it has is made anew.
 #pragma once
 
+#include "model/base/found.hpp"
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/network.hpp"
 #include "model/feed_forward/plan/activity.hpp"
@@ -27,14 +28,17 @@ struct PackedBlocks {
 // All files together; the oldest make room. None is larger than half of it.
 inline constexpr std::uintmax_t kMostCachedBytes = std::uintmax_t{4} << 30;
 
+// A name of these images, by how many of them are alive.
+std::string numbers_of(const Activity& activity);
+
 class PlanCache {
  public:
   // Makes all layers, for their hash, unless there is no cache.
   explicit PlanCache(const FeedForward& network);
 
-  // The text of a plan, for a chip and, unless null, images. What make() throws as InputError is kept, too.
-  std::string plan(const std::string& family, const Chip& chip, const Activity* activity,
-                   const std::function<std::string()>& make);
+  // The text of a plan, by what is asked of it, the chip, and a name of the images; or why there is none.
+  Found<std::string> plan(const std::string& what, const Chip& chip, const std::string& images,
+                          const std::function<Found<std::string>()>& make);
   // how: all that the layout depends on but the network. What make() throws is not kept.
   PackedBlocks blocks(const std::string& how, const std::function<PackedBlocks()>& make);
 

@@ -1,38 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// A feed-forward network's plan for a chip, of whatever family, with the program that runs it.
+// The program that runs a feed-forward network's plan, whatever its family. Plans are chosen above: kernels/api/.
 #pragma once
 
 #include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/network/plan_cache.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
-#include "model/feed_forward/plan/activity.hpp"
+#include "model/feed_forward/plan/feed_forward_plan.hpp"
 #include "model/feed_forward/structure/structure.hpp"
 
+#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {
 
-struct PlannedProgram {
-  std::string_view family = {};  // "blocks"
-  std::string text;              // of the plan
-  bool uses_blocks = false;      // the class of what is computed: generic-blocks, else generic-unstructured
-  StructureSummary found;        // of blocks; nothing of others
-  std::vector<int> end_layers;   // of its phases
-  double seconds = 0;            // that planning took: finding blocks, choosing the plan, packing
-  bool cached = false;           // or reading what was found before (plan_cache.hpp)
-  ProgramOfImages program;
+// A plan that the model would rather have, and why no kernel is.
+struct RefusedPlan {
+  std::string plan, why;
 };
 
-// Throws InputError for what is no family of plan_network(), nor the text of a plan of one, nor empty.
-void check_family(std::string_view family);
+struct PlannedProgram {
+  FeedForwardPlan plan = {};
+  std::string text = {};             // of the plan
+  bool uses_blocks = false;          // the class of what is computed: generic-blocks, else generic-unstructured
+  StructureSummary found = {};       // of blocks; of others the weights alone
+  std::vector<int> end_layers = {};  // of its phases
+  double seconds = 0;                // that planning took: finding blocks, choosing the plan, packing
+  bool cached = false;               // or reading what was found before (plan_cache.hpp)
+  std::vector<RefusedPlan> refused = {};
+  ProgramOfImages program = {};
 
-// Of the families in this order the first that has a kernel: blocks, where a tile fits into shared memory; streamed,
-// through L2; unstructured. The first two where most weights lie in blocks, the rest then joins them. `family` names
-// the only one that may be, or is the text of a plan of it. `activity` says which images a plan is chosen for;
-// without one it is for the challenge's. Throws DoesNotFit with each family's reason where none has a kernel,
-// InputError as check_family().
-PlannedProgram plan_network(const FeedForward& network, const InferenceTarget& target, std::string_view family = "",
-                            const UnstructuredOptions& options = {}, const Activity* activity = nullptr);
+  std::string_view family() const { return family_name(plan); }
+  std::string refusals() const;  // "blocks warps=16 ...: why; streamed ...: why", "" of the plan that was chosen first
+};
+
+// Of a plan that fits. structure: of the blocks that the plan is made of, asked for where their layout is not in the
+// cache. Throws InputError for what no kernel computes.
+PlannedProgram program_of(const FeedForward& network, const FeedForwardPlan& plan,
+                          const std::function<const NetworkStructure&()>& structure, PlanCache& cache,
+                          const InferenceTarget& target, const UnstructuredOptions& options = {});
 
 }  // namespace onchip

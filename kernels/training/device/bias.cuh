@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of the four values of a unit that forward has kept, and of biases: a thread has the sums of its items over
 // all steps.
+#pragma once
+
+#include "kernels/training/device/item.cuh"
 
 struct Constants {
   float bias[4];

@@ -5,6 +5,12 @@
 //   dr = dn q r (1 - r),  dz = dh (h[t - 1] - n) z (1 - z),  dn = dh (1 - z) (1 - n^2)
 //
 // They go where the gates were, and r dn where q was. One more step leaves the gradient of h0.
+#pragma once
+
+#include "kernels/persistent/memory.cuh"
+#include "kernels/training/device/bias.cuh"
+#include "kernels/training/device/item.cuh"
+#include "kernels/training/device/publish.cuh"
 
 struct Fetched {
   Place place;

@@ -2,6 +2,12 @@
 // The GRU's cell, which leaves the gates in the place of their input, and q behind them.
 //
 //   r, z = s(x + W h), q = W h, n = tanh(x + r q);  h' = (1 - z) n + z h
+#pragma once
+
+#include "kernels/persistent/activation.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/training/device/item.cuh"
+#include "kernels/training/device/publish.cuh"
 
 struct Constants {
   float bias[4];  // of r, z, n and q

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
+#pragma once
+
+#include "kernels/persistent/elements.cuh"
+#include "kernels/persistent/protocol.cuh"
+#include "kernels/training/device/arguments.hpp"
 
 constexpr int kFetchedAhead = 4;  // steps; what DRAM has comes to L2
 constexpr int kSectorUnits = 16;  // of a row, in a sector
@@ -34,7 +39,7 @@ struct Item {
     const bool is_sample = exists && rank < kBatch;
     Place place{0, 0, -1};
     if constexpr (kHasLengths) {  // without branches, so that loads of several places are on their way at once
-      const Ranked ranked = a.ranks[is_sample ? rank : 0];
+      const onchip::Ranked ranked = a.ranks[is_sample ? rank : 0];
       place.rest = is_sample ? ranked.length - static_cast<int>(step) : -1;
       const int position = max(0, a.descends ? place.rest - 1 : min(static_cast<int>(step), ranked.length));
       place.row = offsets(a)[position] + rank;

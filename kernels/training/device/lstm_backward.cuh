@@ -5,6 +5,12 @@
 //   di = dc g i (1 - i),  df = dc c[t - 1] f (1 - f),  dg = dc i (1 - g^2),  do = dh tanh(c) o (1 - o)
 //
 // dgates go where the gates were. One more step leaves the gradients of h0 and c0.
+#pragma once
+
+#include "kernels/persistent/activation.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/training/device/bias.cuh"
+#include "kernels/training/device/item.cuh"
 
 struct Fetched {
   Place place;

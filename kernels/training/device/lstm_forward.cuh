@@ -2,6 +2,11 @@
 // The LSTM's cell, which leaves the gates in the place of their input, and c.
 //
 //   i, f, o = s(x + W h), g = tanh(x + W h);  c' = f c + i g;  h' = o tanh(c')
+#pragma once
+
+#include "kernels/persistent/activation.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/training/device/item.cuh"
 
 struct Constants {
   float bias[4];

@@ -3,6 +3,11 @@
 // lengths, rows of the caller's as the products read them.
 //
 //   packed   [kSms] of [kWarps][kRegisterTiles], then [kWarps][kSharedTiles] tiles of [32 lanes] 16 bytes
+#pragma once
+
+#include "kernels/dense/multiply.cuh"
+#include "kernels/training/device/rows.cuh"
+#include "kernels/training/device/shape.cuh"
 
 // The weight in an SM's row and column; zero where there is none.
 __device__ __forceinline__ u32 weight(const void* weights, int sm, int row, int column) {

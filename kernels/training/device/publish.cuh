@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What threads finish goes straight to the ring.
+#pragma once
+
+#include "kernels/training/device/item.cuh"
 
 // Publishes what an item has of a state, and empties its place of a later one.
 __device__ __forceinline__ void publish(const Item& item, long long state, int turn, u32 lower, u32 upper,

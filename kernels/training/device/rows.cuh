@@ -3,6 +3,11 @@
 //
 //   position  0        1      2   ranks, the longest first; a row is offsets[position] + rank
 //   rows      0 1 2 3  4 5 6  7
+#pragma once
+
+#include "kernels/training/device/item.cuh"
+
+using onchip::RowCopy, onchip::RowMap;
 
 __device__ __forceinline__ long long given_length(const Arguments& a, int sample) {
   return kLengthBytes == 8 ? static_cast<const long long*>(a.lengths)[sample] : static_cast<const int*>(a.lengths)[sample];
@@ -54,7 +59,7 @@ struct PositionRows {
 };
 __device__ __forceinline__ PositionRows position_rows(const Arguments& a, long long index) {
   const int position = static_cast<int>(static_cast<u32>(index) / kBatch), rank = static_cast<int>(index) - position * kBatch;
-  const Ranked ranked = a.ranks[rank];
+  const onchip::Ranked ranked = a.ranks[rank];
   const bool is_there = position < ranked.length;
   const long long packed = is_there ? offsets(a)[position] + rank : offsets(a)[a.steps] + index - offsets(a)[position + 1];
   return {rank, ranked.sample, position, is_there, packed};
@@ -128,14 +133,14 @@ __device__ __forceinline__ void copy_mapped(const RowCopy& copy, long long from_
   }
 }
 __device__ __forceinline__ void clear_row(void* rows, int stride, int columns, long long row, int lane) {
-  copy_mapped({nullptr, rows, 1, 0, stride, 0, columns, 0, kSameRows}, 0, row, lane);
+  copy_mapped({nullptr, rows, 1, 0, stride, 0, columns, 0, RowMap::same}, 0, row, lane);
 }
 
 // Of all positions and ranks, one.
 __device__ __forceinline__ void copy_mapped_row(const Arguments& a, RowCopy copy, long long index, int lane) {
   const PositionRows rows = position_rows(a, index);
   const long long of_caller = rows.of_caller(a, rows.position, rows.packed);
-  if (copy.map == kFromPacked) {
+  if (copy.map == RowMap::from_packed) {
     copy.columns = rows.is_there ? copy.columns : 0;
     if (rows.is_there || !copy.adds) {
       copy_mapped(copy, rows.packed, of_caller, lane);
@@ -146,7 +151,7 @@ __device__ __forceinline__ void copy_mapped_row(const Arguments& a, RowCopy copy
     return;
   }
   long long from = of_caller;
-  if (copy.map == kToLater) {
+  if (copy.map == RowMap::to_later) {
     const int before = rows.position + (a.descends ? -1 : 1);  // a backward recurrence descends where the forward one ascends
     if (before >= 0 && before < a.ranks[rows.rank].length) {
       from = rows.of_caller(a, before, offsets(a)[before] + rows.rank);
@@ -190,9 +195,9 @@ __device__ __forceinline__ void copy_all_rows(const Arguments& a, int first, int
   for (long long i = first / 32; i < rows; i += threads / 32) {
     long long row = i;
 #pragma unroll
-    for (int which = 0; which < kMostCopies; ++which) {
+    for (int which = 0; which < onchip::kMostCopies; ++which) {
       if (row >= 0 && row < a.copies[which].rows) {
-        if (!kHasLengths || a.copies[which].map == kSameRows) {
+        if (!kHasLengths || a.copies[which].map == RowMap::same) {
           copy_row(a.copies[which], row, row, first % 32);
         } else {
           copy_mapped_row(a, a.copies[which], row, first % 32);

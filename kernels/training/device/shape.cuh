@@ -16,6 +16,10 @@
 // turns of its own, so that one polls and multiplies while another finishes. Of each turn, memory of states is
 //
 //   ring    [kRingSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
+#pragma once
+
+#include "kernels/training/device/arguments.hpp"
+#include "kernels/persistent/types.cuh"
 
 constexpr Precision kPrecision = static_cast<Precision>(ONCHIP_PRECISION);
 constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
@@ -43,6 +47,7 @@ static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all
 
 constexpr int kCellGates = kCell == kGru ? 3 : 4;
 constexpr int kGates = kIsBackward ? 1 : kCellGates;  // rows of a unit
+constexpr int kThreadRows = kGates;                   // side by side
 constexpr int kUnitsPerSm = kIsBackward ? kUnits * kSplit : kUnits;
 constexpr int kUnitValues = kIsBackward && kCell == kLstm ? 4 : 1;  // of a plane of a state
 constexpr int kPlanes = kIsBackward && kCell == kGru ? 3 : 1;
@@ -69,8 +74,7 @@ __device__ __forceinline__ int place_of(int unit, int sample) {
   return ((span * kGroupBatch + sample) * kSpanUnits + value % kSpanUnits) * kElementBytes;
 }
 
-#include "arguments.cuh"
-using Arguments = Recurrence;
+using Arguments = onchip::TrainingArguments;
 
 __device__ __forceinline__ int batch_group() {
   return static_cast<int>(blockIdx.x) / kSms;

@@ -4,6 +4,10 @@
 //
 //   received   float [2][kSplit][kThreadItems * kThreads] in shared memory, and two transaction barriers, in turns.
 //              Whoever has all sums of a turn knows that every thread of the others has read those of the turn before.
+#pragma once
+
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/ranks.cuh"
 
 #if ONCHIP_SPLIT > 1
 #define CLUSTER_DIMS __cluster_dims__(ONCHIP_SPLIT, 1, 1)
@@ -43,14 +47,17 @@ __device__ __forceinline__ u32 partial_of(u32 partials, int item) {
   return partials + 4 * (item / kUnits * kPartialRows + item % kUnits * kThreadRows);
 }
 
+// sum_of(address, sums): the kThreadRows sums of this SM that begin there.
+//
 // What an item has in partial sums of the first of the cluster's SMs. `turn` counts from 0.
-__device__ __forceinline__ void send_sums(const Received& received, u32 partials, int turn, int item) {
+template <typename SumOf>
+__device__ __forceinline__ void send_sums(const Received& received, const SumOf& sum_of, u32 partials, int turn, int item) {
   const int rank = sm_of_group() % kSplit;
 #pragma unroll
   for (int i = 1; i < kSplit; ++i) {
     const int peer = (rank + i) % kSplit;
     float sum[kThreadRows];
-    sum_partials<0, kBusyWarps>(partials + 4 * kUnits * peer, sum);
+    sum_of(partials + 4 * kUnits * peer, sum);
     if (item < kItems) {
       const u32 to = of_rank(received.sum(turn, rank, item), peer), barrier = of_rank(received.barrier(turn), peer);
       asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
@@ -78,14 +85,15 @@ __device__ __forceinline__ void await_sums(const Received& received, int turn, i
 }
 
 // An item's sums: those of its SM, or of all SMs of the cluster, of the only row that a thread then has.
-__device__ __forceinline__ void add_up(const Received& received, u32 partials, int turn, int item,
+template <typename SumOf>
+__device__ __forceinline__ void add_up(const Received& received, const SumOf& sum_of, u32 partials, int turn, int item,
                                        float (&sums)[kThreadRows]) {
   if constexpr (kSplit == 1) {
-    sum_partials<0, kBusyWarps>(partials, sums);
+    sum_of(partials, sums);
   } else {
     const int rank = sm_of_group() % kSplit;
     float own[kThreadRows];
-    sum_partials<0, kBusyWarps>(partials + 4 * kUnits * rank, own);
+    sum_of(partials + 4 * kUnits * rank, own);
     sums[0] = 0;
 #pragma unroll
     for (int i = 0; i < kSplit; ++i) {

@@ -15,38 +15,25 @@
 // what was there, and two fences by every thread lie between that and the next state there, so that who polls never
 // takes the old for the new.
 
-#include "../../recurrent/device/types.cuh"
-#include "shape.cuh"
-#include "../../recurrent/device/elements.cuh"
-#include "../../recurrent/device/memory.cuh"
-#include "../../recurrent/device/ranks.cuh"
-#include "../../recurrent/device/protocol.cuh"
-#include "../../recurrent/device/activation.cuh"
-#include "../../dense/bitmap.cuh"
-#include "../../dense/multiply.cuh"
+#include "kernels/training/device/shape.cuh"  // first: what the others are made for
 
-// As in dense/combine.cuh, where the order of the sums is explained.
-constexpr int kThreadRows = kGates;
-constexpr int kPartialRows = 16 * kRowTiles + 4;
-constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
-constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
-#include "../../dense/partials.cuh"
-#include "item.cuh"
-#include "publish.cuh"
-#include "split.cuh"
-#include "rows.cuh"
-#include "prepare.cuh"
-#if ONCHIP_BACKWARD
-#include "bias.cuh"
-#endif
+#include "kernels/dense/multiply.cuh"
+#include "kernels/dense/partials.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/persistent/protocol.cuh"
+#include "kernels/persistent/ranks.cuh"
+#include "kernels/training/device/item.cuh"
+#include "kernels/training/device/prepare.cuh"
+#include "kernels/training/device/publish.cuh"
+#include "kernels/training/device/split.cuh"
 #if ONCHIP_BACKWARD && ONCHIP_CELL == 2
-#include "lstm_backward.cuh"
+#include "kernels/training/device/lstm_backward.cuh"
 #elif ONCHIP_BACKWARD
-#include "gru_backward.cuh"
+#include "kernels/training/device/gru_backward.cuh"
 #elif ONCHIP_CELL == 2
-#include "lstm_forward.cuh"
+#include "kernels/training/device/lstm_forward.cuh"
 #else
-#include "gru_forward.cuh"
+#include "kernels/training/device/gru_forward.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
@@ -190,14 +177,14 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
       store_partials(partials + warp * kPartialBytes, sums, lane);
       wait_for_warp_group();
       if constexpr (kSplit > 1) {
-        for_items(thread, [&](int, int index) { send_sums(received, partial_of(partials, index), count, index); });
+        for_items(thread, [&](int, int index) { send_sums(received, SumOfWarps{}, partial_of(partials, index), count, index); });
         if (warp * 32 < kItems) {
           await_sums(received, count, thread, polls);
         }
       }
       for_items(thread, [&](int i, int index) {
         float sums_of_item[kThreadRows];
-        add_up(received, partial_of(partials, index), count, index, sums_of_item);
+        add_up(received, SumOfWarps{}, partial_of(partials, index), count, index, sums_of_item);
         finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
         fetched[i] = fetch(a, items[i], next_step, next_turn);
       });

@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iterator>
 
 namespace onchip {
 namespace {
 
 constexpr double kKibi = 1024;
-constexpr int kLeastComputeCapability = 9;  // of the kernel's instructions: stmatrix
+constexpr BlocksTile kLeastTile{1, 2, true};  // that a plan of blocks has: 8 images of two words
 
 double tera(double count, double us) {
   return us > 0 ? 1e-6 * count / us : 0;
@@ -31,12 +30,7 @@ std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNet
     return changed.chip;
   };
   const auto fits = [&](double kib) {
-    try {
-      choose_blocks_plan(with(kib), network.work->geometry);
-      return true;
-    } catch (const InputError&) {
-      return false;
-    }
+    return static_cast<double>(network.work->geometry.shared_bytes(kLeastTile)) <= with(kib).smem_bytes_per_block;
   };
   const double kib = std::ceil((needed + chip.chip.smem_reserved_bytes_per_block) / kKibi);
   if (!fits(kib) || fits(kib - 1)) {
@@ -69,85 +63,6 @@ ExaminedNetwork examine(const FeedForward& network) {
   return examined;
 }
 
-namespace {
-
-template <typename P>
-void take(FeedForwardAnswer& answer, const P& plan, InferencePrice price) {
-  answer.family = P::kName;
-  answer.plan = text(plan);
-  answer.price = std::move(price);
-}
-
-template <typename Phase>
-std::vector<int> ends_of(const std::vector<Phase>& phases) {
-  std::vector<int> ends;
-  std::ranges::transform(phases, std::back_inserter(ends), &Phase::end_layer);
-  return ends;
-}
-
-// The last layers of the phases of the plan that runs, as
-// kernels/feed_forward/network/planned_network.hpp takes them.
-std::vector<int> run(FeedForwardAnswer& answer, const ChipFile& file, const ExaminedNetwork& network,
-                     const Activity& activity) {
-  const Chip& chip = file.chip;
-  OffChipWork& works = *network.off_chip;
-  const bool has_kernels = chip.compute_capability_major >= kLeastComputeCapability;
-  const bool has_blocks = network.work && has_kernels;
-  answer.problem = network.work && !has_blocks ? "plans of blocks need an sm_90 or newer" : network.problem;
-  if (has_blocks) {
-    try {
-      const BlocksPlan plan = choose_blocks_plan(chip, *network.work, activity);
-      take(answer, plan, price_blocks(chip, *network.work, activity, plan));
-      return ends_of(plan.phases);
-    } catch (const InputError& error) {
-      answer.problem = error.what();
-      if (const auto remedy = more_shared_memory(file, network, answer.shared_needed)) {
-        answer.to_fit.push_back(*remedy);
-      }
-    }
-    const StreamedPlan plan = choose_streamed_plan(chip, network.network, network.blocks);
-    take(answer, plan, price_streamed(chip, streamed_work(network, plan.chain), activity, plan));
-    return plan.end_layers;
-  }
-  std::vector<int> ends;
-  try {
-    const UnstructuredPlan plan = choose_unstructured_plan(chip, network.network, activity);
-    const std::vector<UnstructuredWork>& work =
-        works.unstructured.of(text(plan), [&] { return unstructured_work(network.network, plan); });
-    take(answer, plan, price_unstructured(chip, network.network, work, activity, plan));
-    ends = ends_of(plan.phases);
-  } catch (const InputError& error) {
-    answer.problem += std::string("; ") + error.what();
-  }
-  if (has_kernels && !network.work) {
-    try {
-      const BlocksWork& work = dense_layer(network).work;
-      const BlocksPlan plan = choose_blocks_plan(chip, work, activity);
-      if (InferencePrice price = price_blocks(chip, work, activity, plan);
-          !answer.runs() || price.us < answer.price.us) {
-        answer.family = DenseLayer::kName;
-        answer.plan = dense_layer_text(plan);
-        answer.price = std::move(price);
-        ends = ends_of(plan.phases);
-      }
-    } catch (const InputError&) {  // unstructured, then
-    }
-  }
-  return ends;
-}
-
-}  // namespace
-
-const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain) {
-  return network.off_chip->streamed.of(chain, [&] {
-    return blocks_work(network.network, network.blocks, streamed_geometry(network.network, network.blocks, chain));
-  });
-}
-
-const DenseLayer& dense_layer(const ExaminedNetwork& network) {
-  return network.off_chip->dense.of(DenseLayer::kName, [&] { return dense_layer(network.network); });
-}
-
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {
   const Activity activity = largest_share(of_all, gpus);
   FeedForwardAnswer answer{.chip = chip.chip.name, .gpus = gpus};
@@ -155,21 +70,39 @@ FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, c
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
   if (network.work) {
     const BlocksGeometry& geometry = network.work->geometry;
-    answer.shared_needed = static_cast<double>(geometry.shared_bytes({1, 2, true}));
+    answer.shared_needed = static_cast<double>(geometry.shared_bytes(kLeastTile));
     answer.weight_bytes = network.work->weight_bytes();
     for (int groups = 1; static_cast<double>(geometry.shared_bytes({groups, 1, true})) <= answer.shared_available;
          ++groups) {
       answer.images_per_sm = 8 * groups;
     }
   }
-  const std::vector<int> ends = run(answer, chip, network, activity);
+  const std::vector<RankedInference> ranking = rank_plans(chip.chip, network, of_all, gpus, {}, Effort::bounded);
+  if (ranking.front().planned) {
+    answer.plan = ranking.front().planned->plan;
+    answer.price = ranking.front().planned->price;
+  }
+  for (const RankedInference& of_family : ranking) {
+    const std::string& why = of_family.planned.why();
+    if (of_family.family == BlocksPlan::kName) {
+      answer.problem = why + answer.problem;
+    } else if (of_family.family == UnstructuredPlan::kName && !why.empty()) {
+      answer.problem += "; " + why;
+    }
+  }
+  if (network.work && answer.family() == StreamedPlan::kName) {
+    if (const auto remedy = more_shared_memory(chip, network, answer.shared_needed)) {
+      answer.to_fit.push_back(*remedy);
+    }
+  }
+  const std::vector<int> ends = answer.plan ? end_layers(*answer.plan) : std::vector<int>();
   int first = 0;
   for (const int end : ends) {
     answer.executed_image_layers += activity.alive[first] * (end - first);
     first = end;
   }
   const auto weights = static_cast<double>(network.structure.weights);
-  if (answer.family == BlocksPlan::kName) {
+  if (answer.family() == BlocksPlan::kName) {
     const BlocksGeometry& geometry = network.work->geometry;
     const auto lists = static_cast<double>(std::min<std::size_t>(2, ends.size() - 1));
     const double image_bytes = 4.0 * static_cast<double>(geometry.feature_words({1, 1, false}));
@@ -222,12 +155,12 @@ Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, co
     return json;
   }
   const InferencePrice& price = answer.price;
-  json["family"] = answer.family;
-  json["plan"] = answer.plan;
+  json["family"] = answer.family();
+  json["plan"] = answer.plan_text();
   json["ms"] = ms(price.us);
   json["interval_ms"] = {ms(price.low_us), ms(price.high_us)};
   json["floor_ms"] = price.floor_us > 0 ? Json(ms(price.floor_us)) : Json();
-  json["binding"] = price.binding;
+  json["binding"] = price.binding();
   json["terms_ms"] = terms_ms(price.terms);
   json["launches"] = Json::array();
   for (const LaunchPrice& launch : price.launches) {

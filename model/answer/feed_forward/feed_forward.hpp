@@ -5,27 +5,31 @@
 
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/found.hpp"
 #include "model/base/kept.hpp"
 #include "model/feed_forward/dense_layer/dense_layer.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
+#include "model/feed_forward/plan/feed_forward_plan.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
-#include "model/feed_forward/plan/streamed_plan.hpp"
 #include "model/feed_forward/staged/price.hpp"
+#include "model/plan/family.hpp"
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
 
-// What plans off the chip ask of a network, by what it depends on of them.
+// What plans ask of a network, by what it depends on of them.
 struct OffChipWork {
+  Kept<std::pair<std::string_view, int>, BlocksWork> blocks;      // by family and warps, where these are not as usual
   Kept<int, BlocksWork> streamed;                                 // by chain
   Kept<std::string, std::vector<UnstructuredWork>> unstructured;  // by plan
-  Kept<std::string_view, DenseLayer> dense;                       // by its name
+  Kept<std::string_view, Found<DenseLayer>> dense;                // by its name
 };
 
 // What is true of a network on every chip.
@@ -42,12 +46,57 @@ struct ExaminedNetwork {
 };
 ExaminedNetwork examine(const FeedForward& network);
 
-// The plan that runs: of blocks where one fits, else streamed; where there are no blocks, the cheaper of dense_layer
-// and unstructured.
+// Whole layers as blocks, of the network or, by the plan, its blocks.
+const Found<DenseLayer>& dense_layer(const ExaminedNetwork& network);
+
+// ---- which plan, and how long does it take? ------------------------------------------------------------------------
+
+// What is asked of a plan: its family, or all of it; else any may be. Families that a compiler refused are none.
+struct InferenceConstraints {
+  std::optional<std::string> family = {};
+  std::optional<FeedForwardPlan> plan = {};
+  std::vector<std::string_view> refused = {};
+};
+// "": any; a family's name, "blocks"; or the text of a plan. "staged" alone is the plan whose fields are as usual.
+// Throws InputError.
+InferenceConstraints read_inference_constraints(std::string_view text);
+
+struct PlannedInference {
+  FeedForwardPlan plan;
+  InferencePrice price;
+};
+
+// The best plan of each family that may be, the answer first, then the others that run the network as they would follow
+// it, then families with the reason why they do not. The answer is a plan of blocks where one fits, else a streamed
+// one, both of networks most of whose weights lie in blocks; else the cheaper of dense_layer and unstructured. A staged
+// plan is one only where it is asked for. Effort::bounded looks no further than the answer needs. Of several GPUs that
+// share the images (`of_all` of them), one of which has most to do. Throws InputError for a plan that is none of the
+// network.
+struct RankedInference {
+  std::string_view family;
+  Found<PlannedInference> planned;
+};
+std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all,
+                                        int gpus = 1, const InferenceConstraints& constraints = {},
+                                        Effort effort = Effort::exhaustive);
+// The first of them, or all reasons.
+Found<PlannedInference> best_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all,
+                                  int gpus = 1, const InferenceConstraints& constraints = {});
+
+// The price of this plan, whether it is the best or not. Throws InputError for what is no plan of the network, or does
+// not fit.
+InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& activity,
+                          const FeedForwardPlan& plan);
+InferencePrice staged_inference(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> counts,
+                                const Activity& activity);
+
+// ---- an answer -----------------------------------------------------------------------------------------------------
+
+// The plan that runs.
 struct FeedForwardAnswer {
   std::string chip;
   int gpus = 1;
-  std::string family = {}, plan = {};  // "": nothing runs it
+  std::optional<FeedForwardPlan> plan = {};  // nothing runs it without
   InferencePrice price = {};
   std::string problem = {};                        // why there is no plan of blocks
   std::vector<Remedy> to_fit = {};                 // of what a plan of blocks has no room for
@@ -58,20 +107,13 @@ struct FeedForwardAnswer {
   double executed_image_layers = 0;                // of images that are not yet dropped
   double tera_edges_per_s = 0, tera_macs_per_s = 0;
 
-  bool runs() const { return !plan.empty(); }
-  bool fits() const { return runs() && family != StreamedPlan::kName; }  // features stay on the SMs
+  bool runs() const { return plan.has_value(); }
+  std::string_view family() const { return plan ? family_name(*plan) : ""; }
+  std::string plan_text() const { return plan ? to_string(*plan) : ""; }
+  bool fits() const { return plan && is_on_chip(*plan); }  // features stay on the SMs
 };
 // Of several GPUs that share the images, one of which has most to do; rates are of all.
 FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);
-
-const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain);
-const DenseLayer& dense_layer(const ExaminedNetwork& network);
-
-// Of a plan by its text, of any family. Throws InputError for what is no plan of the network, or does not fit.
-InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& activity,
-                          std::string_view plan);
-InferencePrice staged_inference(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> counts,
-                                const Activity& activity);
 
 Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity);
 

@@ -54,16 +54,16 @@ SparseLayer radix_layer(int neurons, int l, std::span<const std::uint16_t> resid
   for (int j = 0; j <= neurons; ++j) {
     weights.row_begin[j] = std::int64_t{kRow} * j;
   }
-  weights.column.resize(static_cast<std::size_t>(kRow) * neurons);
-  weights.value.assign(weights.column.size(), 1.0F / kCopies);
+  std::vector<std::int32_t> of_copy(static_cast<std::size_t>(kRow) * ring);  // columns, the same for each copy
   for (int j = 0; j < ring; ++j) {
     const auto near = members.begin() + j * kCopies, far = members.begin() + (j + stride) % ring * kCopies;
-    std::merge(near, near + kCopies, far, far + kCopies, weights.column.begin() + std::int64_t{kRow} * j);
+    std::merge(near, near + kCopies, far, far + kCopies, of_copy.begin() + std::int64_t{kRow} * j);
   }
-  const auto rows = weights.column.begin() + std::int64_t{kRow} * ring;
-  for (int copy = 1; copy < kCopies; ++copy) {
-    std::copy(weights.column.begin(), rows, weights.column.begin() + std::int64_t{kRow} * ring * copy);
+  weights.column.reserve(of_copy.size() * kCopies);
+  for (int copy = 0; copy < kCopies; ++copy) {
+    weights.column.insert(weights.column.end(), of_copy.begin(), of_copy.end());
   }
+  weights.value.assign(weights.column.size(), 1.0F / kCopies);
   return {std::move(weights), {bias}};
 }
 

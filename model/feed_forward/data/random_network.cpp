@@ -3,7 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/random.hpp"
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <cmath>

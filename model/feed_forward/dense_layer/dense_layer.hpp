@@ -5,24 +5,15 @@
 
 #include "model/feed_forward/plan/blocks_price.hpp"
 
-#include <string>
-#include <string_view>
-
 namespace onchip {
 
 struct DenseLayer {
-  static constexpr std::string_view kName = "dense_layer";
-
   NetworkStructure structure;
   BlocksWork work;
 };
 
-// Throws InputError where layers are wider than plans of blocks hold on any chip, so sparse that zeros are most of the
-// work, or not monotone.
-DenseLayer dense_layer(const FeedForward& network);
-
-// "dense_layer warps=16 phases=...", and back.
-std::string dense_layer_text(const BlocksPlan& plan);
-BlocksPlan read_dense_layer_plan(std::string_view text, int layers);
+// Nothing where layers are wider than plans of blocks hold on any chip, so sparse that zeros are most of the work, have
+// no clip or weights that fp16 cannot hold, or are not monotone.
+Found<DenseLayer> dense_layer(const FeedForward& network);
 
 }  // namespace onchip

@@ -11,13 +11,6 @@
 namespace onchip {
 namespace {
 
-// Whether all features of these images are at the clip after so many layers.
-bool are_settled(const FeedForward& network, const Inputs& inputs, std::span<const int> images, int layers) {
-  const std::vector<float> features = reference_features(network, inputs, images, layers);
-  const float least = network.clip * (1 - 0x1p-10F);
-  return std::ranges::all_of(features, [&](float feature) { return feature >= least; });
-}
-
 // By doubling, then by halves: images at the clip stay there in the networks for which it matters.
 int settled_layers(const FeedForward& network, const Inputs& inputs, std::span<const int> survivors) {
   constexpr std::size_t kLooked = 64;  // of the survivors
@@ -32,8 +25,13 @@ int settled_layers(const FeedForward& network, const Inputs& inputs, std::span<c
   for (std::size_t i = 0; i < std::min(kLooked, survivors.size()); ++i) {
     some.push_back(survivors[i * survivors.size() / std::min(kLooked, survivors.size())]);
   }
+  std::vector<char> are_settled{0};  // after so many layers
   int below = 0, settled = 1;
-  for (; !are_settled(network, inputs, some, settled); settled = std::min(2 * settled, layers)) {
+  const auto look = [&] {
+    are_settled = layers_at_least(network, inputs, some, network.clip * (1 - 0x1p-10F), settled);
+    return are_settled[settled] != 0;
+  };
+  for (; !look(); settled = std::min(2 * settled, layers)) {
     if (settled == layers) {
       return layers;
     }
@@ -41,7 +39,7 @@ int settled_layers(const FeedForward& network, const Inputs& inputs, std::span<c
   }
   while (settled - below > 1) {
     const int middle = (below + settled) / 2;
-    (are_settled(network, inputs, some, middle) ? settled : below) = middle;
+    (are_settled[middle] != 0 ? settled : below) = middle;
   }
   return settled;
 }

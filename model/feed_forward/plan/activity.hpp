@@ -3,7 +3,7 @@
 // (reference.hpp), on all images or on a sample that stands for all, or given by hand.
 #pragma once
 
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 
 #include <cstdint>
 #include <functional>

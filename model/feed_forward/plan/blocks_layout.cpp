@@ -4,7 +4,7 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
-#include "model/feed_forward/exact_rows.hpp"
+#include "model/feed_forward/plan/exact_rows.hpp"
 #include "model/feed_forward/structure/layer_facts.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 
@@ -32,18 +32,172 @@ std::size_t fragment_element(int row, int k) {
   return static_cast<std::size_t>(lane) * 8 + reg * 2 + k % 2;
 }
 
-// What a block reads, tile by tile: columns with their places. Each 8 that one access reads stay together; those of
-// neighbouring places make up a tile, so that blocks with the same inputs have the same tiles.
-struct TileInputs {
-  std::vector<std::int32_t> columns;  // [tiles, 16]
-  std::vector<std::uint32_t> places;  // [tiles, 16]
+// Walks over the records of a layer. Eights of columns that one access reads stay together, sorted by their places
+// modulo 8; those of neighbouring places make up a tile, so that blocks with the same inputs have the same tiles.
+class RecordWalk {
+ public:
+  RecordWalk(const NetworkStructure& structure, const BlocksGeometry& geometry, int l)
+      : blocks_(structure.layers[l].blocks),
+        inputs_(structure.places[l].of_neuron),
+        outputs_(structure.places[l + 1].of_neuron),
+        geometry_(geometry) {}
+
+  void walk(const std::function<void(int place, const RecordPlaces&)>& of) {
+    const int count = blocks_.count();
+    int place = 0;
+    if (count > 0) {
+      sort_columns(0, next_);
+    }
+    for (; place < count; ++place) {
+      std::swap(now_, next_);
+      next_ = {};
+      if (place + 1 < count) {
+        sort_columns(place + 1, next_);
+      }
+      const auto is_first = [&](int b) { return b % geometry_.warp_blocks == 0; };  // of a warp
+      put(place, blocks_.rows(place), !is_first(place), place + 1 < count && !is_first(place + 1));
+      of(place, record_);
+    }
+    // Rows of no block, and blocks of no row. Those that are written at once differ modulo 8, as far as they can.
+    const std::vector<std::int32_t> rows = rows_of_no_block();
+    const std::size_t left = std::size_t{1} * geometry_.warps * geometry_.warp_blocks - place,
+                      eights = (rows.size() + kBlockRows - 1) / kBlockRows * 2;
+    std::vector<std::int32_t> in_order(left * kBlockRows, kNoNeuron);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      in_order[i % eights * kFreePlaces + i / eights] = rows[i];
+    }
+    now_ = {};
+    for (std::size_t b = 0; b < left; ++b) {
+      put(RecordPlaces::kNoBlock, std::span<const std::int32_t>(in_order).subspan(b * kBlockRows, kBlockRows), false,
+          false);
+      of(place++, record_);
+    }
+  }
+
+ private:
+  struct Tiles {
+    std::vector<std::int32_t> columns;  // [tiles, 16]
+    std::vector<std::uint32_t> places;  // [tiles, 16]
+  };
+
+  // What is read where there is no column, to be multiplied by zero: a place that has been written.
+  std::uint32_t input_place_of(std::int32_t column) const {
+    return static_cast<std::uint32_t>(inputs_[column == kNoNeuron ? 0 : column]);
+  }
+
+  std::vector<std::int32_t> rows_of_no_block() const {
+    std::vector<bool> has_block(outputs_.size());
+    for (const std::int32_t row : blocks_.row) {
+      if (row != kNoNeuron) {
+        has_block[row] = true;
+      }
+    }
+    std::vector<std::int32_t> rows;
+    for (std::int32_t row = 0; row < std::ssize(outputs_); ++row) {
+      if (!has_block[row]) {
+        rows.push_back(row);
+      }
+    }
+    std::ranges::stable_sort(rows, {}, [&](std::int32_t row) { return outputs_[row] % kFreePlaces; });
+    return rows;
+  }
+
+  // A block's columns, those of an eight by its neighbours: first eights whose places are neighbours, by their places;
+  // the last is a first column.
+  void sort_columns(int b, Tiles& sorted) {
+    const std::span<const std::int32_t> columns = blocks_.columns(b);
+    eights_.clear();
+    for (int i = 0; i < static_cast<int>(columns.size()); i += kFreePlaces) {
+      int least = std::numeric_limits<int>::max(), most = 0;
+      for (const std::int32_t column : columns.subspan(i, kFreePlaces)) {
+        const int eight = column == kNoNeuron ? least : inputs_[column] / kFreePlaces;
+        least = std::min(least, eight);
+        most = column == kNoNeuron ? most : std::max(most, eight);
+      }
+      eights_.emplace_back(least < most, least, i);
+    }
+    std::ranges::sort(eights_);
+    const auto bank = [&](std::int32_t column) { return column == kNoNeuron ? 0 : inputs_[column] % kFreePlaces; };
+    for (const auto& [is_apart, least, first] : eights_) {
+      const auto begin =
+          sorted.columns.insert(sorted.columns.end(), columns.begin() + first, columns.begin() + first + kFreePlaces);
+      for (auto at = begin; at != sorted.columns.end(); ++at) {  // stable; few, and mostly in order
+        std::rotate(std::upper_bound(begin, at, *at, [&](auto a, auto c) { return bank(a) < bank(c); }), at, at + 1);
+      }
+    }
+    for (const std::int32_t column : sorted.columns) {
+      sorted.places.push_back(input_place_of(column));
+    }
+  }
+
+  // Tiles in an order in which the first is the last of the block before, and the last one of the next block's, where
+  // those are of the same warp.
+  void put(int block, std::span<const std::int32_t> rows, bool after_before, bool before_next) {
+    const auto is_equal = [](const std::uint32_t* a, const std::uint32_t* b) {
+      return std::equal(a, a + kBlockColumns, b);
+    };
+    has_last_ = has_last_ && after_before;
+    const auto rank = [&](std::size_t at) {
+      if (has_last_ && is_equal(now_.places.data() + at, last_.data())) {
+        return 0;
+      }
+      for (std::size_t n = 0; before_next && n < next_.places.size(); n += kBlockColumns) {
+        if (is_equal(now_.places.data() + at, next_.places.data() + n)) {
+          return 2;
+        }
+      }
+      return 1;
+    };
+    std::array<std::vector<std::size_t>, 3> by_rank;
+    for (std::size_t at = 0; at < now_.columns.size(); at += kBlockColumns) {
+      by_rank[rank(at)].push_back(at);
+    }
+    record_.block = block;
+    record_.rows = rows;
+    record_.columns.clear();
+    record_.inputs.clear();
+    record_.same.clear();
+    const auto put_tile = [&](const std::uint32_t* places) {
+      record_.same.push_back(has_last_ && is_equal(places, last_.data()));
+      record_.inputs.insert(record_.inputs.end(), places, places + kBlockColumns);
+      std::copy_n(places, kBlockColumns, last_.begin());
+      has_last_ = true;
+    };
+    for (const std::vector<std::size_t>& of_rank : by_rank) {
+      for (const std::size_t at : of_rank) {
+        const auto from = now_.columns.begin() + static_cast<std::ptrdiff_t>(at);
+        record_.columns.insert(record_.columns.end(), from, from + kBlockColumns);
+        put_tile(now_.places.data() + at);
+      }
+    }
+    while (std::ssize(record_.same) < geometry_.tiles) {  // multiplied by zeros
+      if (!has_last_) {
+        last_.fill(input_place_of(kNoNeuron));
+        put_tile(last_.data());
+      } else {
+        const auto before = last_;
+        put_tile(before.data());
+      }
+    }
+    std::ranges::transform(rows, record_.outputs.begin(), [&](std::int32_t row) {
+      return static_cast<std::uint32_t>(row == kNoNeuron ? geometry_.places - kFreePlaces : outputs_[row]);
+    });
+  }
+
+  const Blocks& blocks_;
+  const std::vector<std::int32_t>&inputs_, &outputs_;  // places
+  const BlocksGeometry& geometry_;
+  std::vector<std::tuple<bool, int, int>> eights_;
+  Tiles now_, next_;                               // of a block, and of the one behind it
+  std::array<std::uint32_t, kBlockColumns> last_;  // places of the tile that was read last
+  bool has_last_ = false;
+  RecordPlaces record_;
 };
 
 class Packer {
  public:
-  Packer(const FeedForward& network, const NetworkStructure& structure, BlocksLayout& layout)
-      : network_(network),
-        structure_(structure),
+  Packer(const NetworkStructure& structure, BlocksLayout& layout)
+      : structure_(structure),
         layout_(layout),
         parts_(layout.geometry),
         remainder_(static_cast<std::size_t>(layout.geometry.warps) * layout.geometry.layers) {}
@@ -51,46 +205,17 @@ class Packer {
   void pack(int l, const SparseLayer& layer) {
     const BlocksGeometry& geometry = layout_.geometry;
     const Blocks& blocks = structure_.layers[l].blocks;
-    std::vector<bool> done(network_.outputs(l));
-    std::vector<std::uint32_t> before;
-    int place = 0;
-    const auto record = [&] {
-      return layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * geometry.parts * place++;
-    };
-    for (int b = 0; b < blocks.count(); ++b) {
-      if (place % geometry.warp_blocks == 0) {
-        before.clear();
+    for_each_record(structure_, geometry, l, [&](int place, const RecordPlaces& places) {
+      std::byte* const record =
+          layout_.records.data() + geometry.layer_bytes() * l + geometry.record_bytes() * geometry.parts * place;
+      if (places.block == RecordPlaces::kNoBlock) {
+        put_block(record, l, layer, places, {}, {});
+      } else {
+        put_block(record, l, layer, places, blocks.columns(places.block),
+                  block_values(layer.weights, blocks, places.block));
       }
-      const std::vector<float> values = block_values(layer.weights, blocks, b);
-      put_block(record(), l, layer, blocks.rows(b), inputs_of(blocks, b, l, before, next_columns(blocks, b, l)),
-                blocks.columns(b), values, before);
-      put_remainder(place, l, blocks.rows(b));
-      for (const std::int32_t row : blocks.rows(b)) {
-        if (row != kNoNeuron) {
-          done[row] = true;
-        }
-      }
-    }
-    // Rows of no block, and blocks of no row. Those that are written at once differ modulo 8, as far as they can.
-    std::vector<std::int32_t> rows;
-    for (int row = 0; row < network_.outputs(l); ++row) {
-      if (!done[row]) {
-        rows.push_back(row);
-      }
-    }
-    std::ranges::stable_sort(rows, {}, [&](std::int32_t row) { return place_of(l + 1, row) % kFreePlaces; });
-    const std::size_t left = std::size_t{1} * geometry.warps * geometry.warp_blocks - place,
-                      eights = (rows.size() + kBlockRows - 1) / kBlockRows * 2;
-    std::vector<std::int32_t> in_order(left * kBlockRows, kNoNeuron);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      in_order[i % eights * kFreePlaces + i / eights] = rows[i];
-    }
-    for (std::size_t b = 0; b < left; ++b) {
-      const auto of_block = std::span<const std::int32_t>(in_order).subspan(b * kBlockRows, kBlockRows);
-      before.clear();
-      put_block(record(), l, layer, of_block, {}, {}, {}, before);
-      put_remainder(place, l, of_block);
-    }
+      put_remainder(place, l, places.rows);
+    });
   }
 
   // After all layers.
@@ -108,95 +233,12 @@ class Packer {
   }
 
  private:
-  std::uint32_t spare() const { return static_cast<std::uint32_t>(layout_.geometry.places - kFreePlaces); }
-
-  std::uint32_t place_of(int boundary, std::int32_t neuron) const {
-    return neuron == kNoNeuron ? spare() : static_cast<std::uint32_t>(structure_.places[boundary].of_neuron[neuron]);
-  }
-
-  // What is read where there is no column, to be multiplied by zero: a place that has been written.
-  std::uint32_t input_place_of(int l, std::int32_t column) const {
-    return place_of(l, column == kNoNeuron ? 0 : column);
-  }
-
   // Numbers of places as records have them.
   void put_places(std::byte* to, std::span<const std::uint32_t> places, bool are_same) const {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const std::uint32_t number = places[i] | (are_same ? parts_.same : 0);
       std::memcpy(to + parts_.place_bytes * i, &number, parts_.place_bytes);
     }
-  }
-
-  // Eights of a block's columns: first those whose places are neighbours, by their places; the last is a first column.
-  std::vector<std::tuple<bool, int, int>> eights(const Blocks& blocks, int b, int l) const {
-    std::vector<std::tuple<bool, int, int>> eights;
-    const std::span<const std::int32_t> columns = blocks.columns(b);
-    for (int i = 0; i < static_cast<int>(columns.size()); i += kFreePlaces) {
-      int least = std::numeric_limits<int>::max(), most = 0;
-      for (const std::int32_t column : columns.subspan(i, kFreePlaces)) {
-        const int eight = column == kNoNeuron ? least : static_cast<int>(place_of(l, column)) / kFreePlaces;
-        least = std::min(least, eight);
-        most = column == kNoNeuron ? most : std::max(most, eight);
-      }
-      eights.emplace_back(least < most, least, i);
-    }
-    std::ranges::sort(eights);
-    return eights;
-  }
-
-  TileInputs in_order(const Blocks& blocks, int b, int l, const std::vector<std::tuple<bool, int, int>>& eights) const {
-    TileInputs inputs;
-    const std::span<const std::int32_t> columns = blocks.columns(b);
-    for (const auto& [is_apart, least, first] : eights) {
-      std::vector<std::int32_t> eight(columns.begin() + first, columns.begin() + first + kFreePlaces);
-      std::ranges::stable_sort(eight, {}, [&](std::int32_t column) { return place_of(l, column) % kFreePlaces; });
-      for (const std::int32_t column : eight) {
-        inputs.columns.push_back(column);
-        inputs.places.push_back(input_place_of(l, column));
-      }
-    }
-    return inputs;
-  }
-
-  // The places that the next block of the same warp reads; none: it is another warp's.
-  std::vector<std::uint32_t> next_columns(const Blocks& blocks, int b, int l) const {
-    if (b + 1 >= blocks.count() || (b + 1) % layout_.geometry.warp_blocks == 0) {
-      return {};
-    }
-    return in_order(blocks, b + 1, l, eights(blocks, b + 1, l)).places;
-  }
-
-  // Tiles in an order in which the first is the last of the block before, and the last one of the next block's.
-  TileInputs inputs_of(const Blocks& blocks, int b, int l, const std::vector<std::uint32_t>& before,
-                       const std::vector<std::uint32_t>& next) const {
-    const TileInputs sorted = in_order(blocks, b, l, eights(blocks, b, l));
-    const int tiles = static_cast<int>(sorted.columns.size()) / kBlockColumns;
-    const auto tile_of = [](const std::vector<std::uint32_t>& places, int t) {
-      return std::span(places).subspan(std::size_t{kBlockColumns} * t, kBlockColumns);
-    };
-    const auto rank = [&](int t) {
-      if (!before.empty() && std::ranges::equal(tile_of(sorted.places, t), before)) {
-        return 0;
-      }
-      for (std::size_t n = 0; n < next.size() / kBlockColumns; ++n) {
-        if (std::ranges::equal(tile_of(sorted.places, t), tile_of(next, static_cast<int>(n)))) {
-          return 2;
-        }
-      }
-      return 1;
-    };
-    std::vector<int> order(tiles);
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, rank);
-    TileInputs inputs;
-    for (const int t : order) {
-      const auto from = std::size_t{kBlockColumns} * t;
-      inputs.columns.insert(inputs.columns.end(), sorted.columns.begin() + from,
-                            sorted.columns.begin() + from + kBlockColumns);
-      inputs.places.insert(inputs.places.end(), sorted.places.begin() + from,
-                           sorted.places.begin() + from + kBlockColumns);
-    }
-    return inputs;
   }
 
   static std::uint16_t weight_bits(int l, std::int32_t row, std::int32_t column, float value) {
@@ -208,71 +250,60 @@ class Packer {
     return bits;
   }
 
-  // What lies outside of the tiles of the block before `place`.
+  // What lies outside of the tiles of a block.
   void put_remainder(int place, int l, std::span<const std::int32_t> rows) {
     const BlocksGeometry& geometry = layout_.geometry;
     const SparseMatrix& rest = structure_.layers[l].remainder;
     if (!geometry.remainder) {
       return;
     }
-    std::vector<OutsideWeight> weights;
-    for (int r = 0; r < kBlockRows; ++r) {
-      for (std::int64_t i = rows[r] == kNoNeuron ? 0 : rest.row_begin[rows[r]];
-           rows[r] != kNoNeuron && i < rest.row_begin[rows[r] + 1]; ++i) {
-        weights.push_back({place_of(l, rest.column[i]), r, weight_bits(l, rows[r], rest.column[i], rest.value[i])});
+    std::vector<OutsideWeight> weights = outside_weights(structure_, l, rows);
+    auto weight = weights.begin();
+    for (const std::int32_t row : rows) {
+      for (std::int64_t i = row == kNoNeuron ? 0 : rest.row_begin[row]; row != kNoNeuron && i < rest.row_begin[row + 1];
+           ++i) {
+        (weight++)->weight = weight_bits(l, row, rest.column[i], rest.value[i]);
       }
     }
     const std::vector<std::byte> records = remainder_records(weights, geometry.place_bytes);
     const auto count = static_cast<std::uint32_t>(records.size() / remainder_record_bytes(geometry.place_bytes));
     std::memcpy(layout_.records.data() + geometry.layer_bytes() * l +
-                    geometry.record_bytes() * (geometry.parts * place - 1) + parts_.remainder,
+                    geometry.record_bytes() * (geometry.parts * (place + 1) - 1) + parts_.remainder,
                 &count, sizeof(count));
     std::vector<std::byte>& of_warp =
-        remainder_[static_cast<std::size_t>(l) * geometry.warps + (place - 1) / geometry.warp_blocks];
+        remainder_[static_cast<std::size_t>(l) * geometry.warps + place / geometry.warp_blocks];
     of_warp.insert(of_warp.end(), records.begin(), records.end());
   }
 
-  // values: [16, columns]; before: places of the tile that was read last.
-  void put_block(std::byte* record, int l, const SparseLayer& layer, std::span<const std::int32_t> rows,
-                 const TileInputs& inputs, std::span<const std::int32_t> columns, const std::vector<float>& values,
-                 std::vector<std::uint32_t>& before) const {
-    std::vector<std::size_t> column_at(inputs.columns.size());
-    for (std::size_t i = 0; i < inputs.columns.size(); ++i) {
-      column_at[i] = std::ranges::find(columns, inputs.columns[i]) - columns.begin();
-    }
-    const int tiles = static_cast<int>(inputs.columns.size()) / kBlockColumns;
-    for (int t = 0; t < layout_.geometry.tiles; ++t) {
+  // values: [16, columns]
+  void put_block(std::byte* record, int l, const SparseLayer& layer, const RecordPlaces& places,
+                 std::span<const std::int32_t> columns, const std::vector<float>& values) const {
+    const BlocksGeometry& geometry = layout_.geometry;
+    for (int t = 0; t < geometry.tiles; ++t) {
       std::array<std::uint16_t, kBlockRows * kBlockColumns> fragments{};
-      std::vector<std::uint32_t> places(kBlockColumns, input_place_of(l, kNoNeuron));
-      if (t < tiles) {
-        std::copy_n(inputs.places.begin() + std::ptrdiff_t{kBlockColumns} * t, kBlockColumns, places.begin());
-        for (int k = 0; k < kBlockColumns; ++k) {
-          const std::size_t at = std::size_t{kBlockColumns} * t + k;
-          for (int r = 0; r < kBlockRows && inputs.columns[at] != kNoNeuron; ++r) {
-            fragments[fragment_element(r, k)] =
-                weight_bits(l, rows[r], inputs.columns[at], values[r * columns.size() + column_at[at]]);
-          }
+      const std::size_t first = std::size_t{kBlockColumns} * t;
+      for (int k = 0; k < kBlockColumns && first < places.columns.size(); ++k) {
+        const std::int32_t column = places.columns[first + k];
+        const std::size_t at = std::ranges::find(columns, column) - columns.begin();
+        for (int r = 0; r < kBlockRows && column != kNoNeuron; ++r) {
+          fragments[fragment_element(r, k)] = weight_bits(l, places.rows[r], column, values[r * columns.size() + at]);
         }
-      } else if (!before.empty()) {
-        places = before;  // multiplied by zeros
       }
-      std::byte* const part = record + layout_.geometry.record_bytes() * (t / layout_.geometry.part_tiles());
-      const int of_part = t % layout_.geometry.part_tiles();
+      std::byte* const part = record + geometry.record_bytes() * (t / geometry.part_tiles());
+      const int of_part = t % geometry.part_tiles();
       std::memcpy(part + of_part * sizeof(fragments), fragments.data(), sizeof(fragments));
-      put_places(part + parts_.inputs + of_part * layout_.geometry.place_bytes * kBlockColumns, places,
-                 places == before);
-      before = places;
+      put_places(part + parts_.inputs + of_part * geometry.place_bytes * kBlockColumns,
+                 std::span(places.inputs).subspan(first, kBlockColumns), places.same[t] != 0);
     }
-    record += layout_.geometry.record_bytes() * (layout_.geometry.parts - 1);  // what ends the block is in the last
+    record += geometry.record_bytes() * (geometry.parts - 1);  // what ends the block is in the last
     for (int r = 0; r < kBlockRows; ++r) {
-      const float bias = rows[r] == kNoNeuron ? BlocksLayout::kNoRow : layer.bias_of(rows[r]) * layout_.scale;
-      const std::array<std::uint32_t, 1> destination{place_of(l + 1, rows[r])};
+      const std::int32_t row = places.rows[r];
+      const float bias = row == kNoNeuron ? BlocksLayout::kNoRow : layer.bias_of(row) * layout_.scale;
       std::memcpy(record + parts_.biases + (r % kHalf * 2 + r / kHalf) * sizeof(float), &bias, sizeof(float));
-      put_places(record + parts_.destinations + r * layout_.geometry.place_bytes, destination, false);
     }
+    put_places(record + parts_.destinations, places.outputs, false);
   }
 
-  const FeedForward& network_;
   const NetworkStructure& structure_;
   BlocksLayout& layout_;
   RecordParts parts_;
@@ -280,6 +311,25 @@ class Packer {
 };
 
 }  // namespace
+
+void for_each_record(const NetworkStructure& structure, const BlocksGeometry& geometry, int l,
+                     const std::function<void(int place, const RecordPlaces&)>& of) {
+  RecordWalk(structure, geometry, l).walk(of);
+}
+
+std::vector<OutsideWeight> outside_weights(const NetworkStructure& structure, int l,
+                                           std::span<const std::int32_t> rows) {
+  const SparseMatrix& rest = structure.layers[l].remainder;
+  std::vector<OutsideWeight> weights;
+  for (int r = 0; r < std::ssize(rows); ++r) {
+    for (std::int64_t i = rows[r] == kNoNeuron ? 0 : rest.row_begin[rows[r]];
+         rows[r] != kNoNeuron && i < rest.row_begin[rows[r] + 1]; ++i) {
+      const std::int32_t place = structure.places[l].of_neuron[rest.column[i]];
+      weights.push_back({static_cast<std::uint32_t>(place), r, 0});
+    }
+  }
+  return weights;
+}
 
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure,
                          const BlocksGeometry& geometry) {
@@ -293,7 +343,7 @@ BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& str
     layout.input_neurons[structure.places[0].of_neuron[neuron]] = static_cast<std::uint16_t>(neuron);
     layout.input_places.push_back(static_cast<std::uint32_t>(structure.places[0].of_neuron[neuron]));
   }
-  Packer packer(network, structure, layout);
+  Packer packer(structure, layout);
   layout.remainder_begin.resize(static_cast<std::size_t>(geometry.layers) * geometry.warps);
   std::vector<BlocksLayout::Exact> exact(geometry.layers);
   std::vector<LayerFacts> facts(geometry.layers);

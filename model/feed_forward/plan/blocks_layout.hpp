@@ -14,9 +14,13 @@
 #pragma once
 
 #include "model/feed_forward/plan/blocks_plan.hpp"
+#include "model/feed_forward/structure/remainder_records.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -69,6 +73,24 @@ inline constexpr std::string_view kNotMonotone =
 
 // Throws InputError for a weight that fp16 cannot hold, with its layer, row and column.
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
+
+// What the record of an output block reads and writes, all its parts; whatever its weights.
+struct RecordPlaces {
+  static constexpr int kNoBlock = -1;  // rows of no block, or of none
+
+  int block = kNoBlock;                             // of the layer's structure
+  std::span<const std::int32_t> rows;               // [16]
+  std::vector<std::int32_t> columns;                // [tiles of the block, 16]
+  std::vector<std::uint32_t> inputs;                // [tiles, 16]: places
+  std::vector<char> same;                           // [tiles]: whether inputs are those of the tile before
+  std::array<std::uint32_t, kBlockRows> outputs{};  // places
+};
+// Of layer l, by their places among the records.
+void for_each_record(const NetworkStructure& structure, const BlocksGeometry& geometry, int l,
+                     const std::function<void(int place, const RecordPlaces&)>& of);
+// What lies outside of the tiles of a block with these rows, without the weights.
+std::vector<OutsideWeight> outside_weights(const NetworkStructure& structure, int l,
+                                           std::span<const std::int32_t> rows);
 
 // How many records of the remainder belong to the output block of a record.
 std::uint32_t remainder_count(const BlocksGeometry& geometry, const std::byte* record);

@@ -2,11 +2,13 @@
 #include "model/feed_forward/plan/blocks_plan.hpp"
 
 #include "model/base/error.hpp"
+#include "model/feed_forward/plan/phase_text.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
+#include "model/plan/require.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 
 namespace onchip {
 namespace {
@@ -20,35 +22,66 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-std::string tile_text(const BlocksTile& tile) {
-  return std::to_string(tile.groups) + "x" + std::to_string(tile.words) + (tile.in_place ? "!" : "");
+constexpr int kMostGroups = 8, kMostWarps = 32;
+
+BlocksTile read_tile(std::string_view text) {
+  const bool in_place = text.ends_with('!');
+  const auto parts = split_text(text.substr(0, text.size() - (in_place ? 1 : 0)), 'x');
+  if (parts.size() != 2) {
+    refuse_plan(text, "a tile such as 2x1 or, in place, 2x1!");
+  }
+  return {read_from_one(parts[0], kMostGroups, "groups of 8 images"), read_from_one(parts[1], 2, "words of a feature"),
+          in_place};
 }
 
-// The largest tile of at most `groups`; with two buffers if that costs no images.
-BlocksTile largest_tile(const Chip& chip, const BlocksGeometry& geometry, int groups, int words) {
-  const auto has = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
-  for (; groups > 0; --groups) {
-    for (const bool in_place : {false, true}) {
-      const BlocksTile tile{groups, words, in_place};
-      if (geometry.shared_bytes(tile) <= has) {
-        return tile;
-      }
-    }
-  }
-  const std::size_t needs = geometry.shared_bytes({1, words, true});
-  throw InputError("8 images of up to " + std::to_string(geometry.places - kFreePlaces) + " neurons take " +
-                   std::to_string(needs / 1024) + " KiB of shared memory; a block of " + chip.name + " has " +
-                   std::to_string(has / 1024) + " KiB");
-}
+// Of BlocksPlan, and of what is one.
+template <typename P>
+constexpr Field<P> kFields[] = {
+    {.name = "warps",
+     .get = [](const P& plan) { return plan.warps; },
+     .set = [](P& plan, int warps) { plan.warps = warps; },
+     .minimum = 1,
+     .maximum = kMostWarps},
+    list<P>(
+        "phases",
+        [](const P& plan) {
+          return phases_text(plan.phases, [](const BlocksPhase& phase) { return text(phase.tile); });
+        },
+        [](P& plan, std::string_view given) {
+          plan.phases.clear();
+          for (const auto& [end, tile] : read_phases(given)) {
+            plan.phases.push_back({end, read_tile(tile)});
+          }
+        }),
+    list<P>(
+        "lower", [](const P& plan) { return text(plan.lower); },
+        [](P& plan, std::string_view given) { plan.lower = read_tile(given); }),
+    list<P>(
+        "wide", [](const P& plan) { return text(plan.wide); },
+        [](P& plan, std::string_view given) { plan.wide = read_tile(given); }),
+};
 
 }  // namespace
 
-std::string text(const BlocksPlan& plan) {
-  std::string text = "warps=" + std::to_string(plan.warps) + " phases=";
+std::string text(const BlocksTile& tile) {
+  return std::to_string(tile.groups) + "x" + std::to_string(tile.words) + (tile.in_place ? "!" : "");
+}
+
+std::span<const Field<BlocksPlan>> fields(const BlocksPlan&) {
+  return kFields<BlocksPlan>;
+}
+
+std::span<const Field<DenseLayerPlan>> fields(const DenseLayerPlan&) {
+  return kFields<DenseLayerPlan>;
+}
+
+void check(const FeedForward& network, const BlocksPlan& plan) {
+  check_last_layer(network, plan.phases.empty() ? 0 : plan.phases.back().end_layer);
   for (const BlocksPhase& phase : plan.phases) {
-    text += (&phase == plan.phases.data() ? "" : ",") + std::to_string(phase.end_layer) + ":" + tile_text(phase.tile);
+    require(phase.tile.words == plan.phases.front().tile.words,
+            "tiles of as many words as the first phase has, by which features between phases are laid out, found " +
+                text(phase.tile));
   }
-  return text + " lower=" + tile_text(plan.lower) + " wide=" + tile_text(plan.wide);
 }
 
 std::size_t BlocksGeometry::record_bytes() const {
@@ -68,7 +101,7 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
                                int warp_blocks) {
   BlocksGeometry geometry{.layers = network.layers(), .inputs = network.neurons.front(), .warps = warps};
   if (!std::isfinite(network.clip)) {
-    throw InputError("plans of blocks need a clip: features without one may grow beyond fp16");
+    throw InputError(std::string(kNeedsClip));
   }
   int places = 0, blocks = 0;
   for (int l = 0; l < network.layers(); ++l) {
@@ -105,21 +138,34 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
   return geometry;
 }
 
-BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksGeometry& geometry) {
-  // Where half of the images have died, or more, in the challenge's networks; others run as right, and drop later.
-  constexpr std::array kDropAfter{3, 5, 8, 11};
-  BlocksPlan plan;
-  plan.warps = geometry.warps;
-  plan.wide = largest_tile(chip, geometry, 2, 2);  // which needs the most
-  const BlocksTile many = largest_tile(chip, geometry, 4, 1), few = largest_tile(chip, geometry, 2, 1);
-  for (const int layer : kDropAfter) {
-    if (layer < geometry.layers) {
-      plan.phases.push_back({layer, layer < kDropAfter.back() ? many : few});
+Found<BlocksTile> largest_tile(const Chip& chip, const BlocksGeometry& geometry, int groups, int words) {
+  const auto has = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  for (; groups > 0; --groups) {
+    for (const bool in_place : {false, true}) {
+      const BlocksTile tile{groups, words, in_place};
+      if (geometry.shared_bytes(tile) <= has) {
+        return tile;
+      }
     }
   }
-  plan.phases.push_back({geometry.layers, few});
-  plan.lower = few;
-  return plan;
+  const std::size_t needs = geometry.shared_bytes({1, words, true});
+  return Found<BlocksTile>::nothing("8 images of up to " + std::to_string(geometry.places - kFreePlaces) +
+                                    " neurons take " + std::to_string(needs / 1024) +
+                                    " KiB of shared memory; a block of " + chip.name + " has " +
+                                    std::to_string(has / 1024) + " KiB");
+}
+
+std::string why_not_fitting(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan) {
+  std::vector<BlocksTile> tiles{plan.lower, plan.wide};
+  std::ranges::transform(plan.phases, std::back_inserter(tiles), &BlocksPhase::tile);
+  const auto has = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  for (const BlocksTile& tile : tiles) {
+    if (const std::size_t needs = geometry.shared_bytes(tile); needs > has) {
+      return "a tile of " + std::to_string(tile.images()) + " images takes " + std::to_string(needs / 1024) +
+             " KiB of shared memory; a block of " + chip.name + " has " + std::to_string(has / 1024) + " KiB";
+    }
+  }
+  return "";
 }
 
 }  // namespace onchip

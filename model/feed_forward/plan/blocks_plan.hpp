@@ -6,15 +6,19 @@
 // Which images are alive at the end is proven. With no negative weights every layer is monotone, so that
 //   1. all images go through the network in one fp16 word, rounded up: what dies is dead (`phases`)
 //   2. the images alive after the phase before the last go through it rounded down: what lives is alive (`lower`)
-//   3. the few left open go through it in two words, both ways (`wide`)
-//   4. what is open still is computed in fp32, in the order of the reference
+//   3. the few that are undecided go through it in two words, both ways (`wide`)
+//   4. what is undecided still is computed in fp32, in the order of the reference
 #pragma once
 
+#include "model/base/found.hpp"
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/network.hpp"
+#include "model/feed_forward/plan/blocks_constants.hpp"
 #include "model/feed_forward/structure/structure.hpp"
+#include "model/plan/field.hpp"
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,19 +40,31 @@ struct BlocksPhase {
   friend bool operator==(const BlocksPhase&, const BlocksPhase&) = default;
 };
 
+// "4x1", "2x2!": groups x words, ! in place.
+std::string text(const BlocksTile& tile);
+
+// "blocks warps=16 phases=3:4x1,5:4x1,120:2x1 lower=2x1 wide=2x2!": the last layer of each phase, and tiles.
 struct BlocksPlan {
+  using Workload = FeedForward;
   static constexpr std::string_view kName = "blocks";
+  static constexpr bool kIsOnChip = true;  // features stay on the SM
 
   int warps = 16;  // of a block of threads, one on each SM
   std::vector<BlocksPhase> phases;
   BlocksTile lower, wide;
   friend bool operator==(const BlocksPlan&, const BlocksPlan&) = default;
 };
-// "warps=16 phases=3:4x1,5:4x1,120:2x1 lower=2x1 wide=2x2!": end layer, groups x words, ! in place
-std::string text(const BlocksPlan& plan);
+std::span<const Field<BlocksPlan>> fields(const BlocksPlan&);
 
-// Records of the remainder (remainder_records.hpp) that a warp has in shared memory or on their way.
-inline constexpr int kRemainderRing = 4;
+// The same of blocks that are whole layers (dense_layer/dense_layer.hpp).
+struct DenseLayerPlan : BlocksPlan {
+  static constexpr std::string_view kName = "dense_layer";
+  friend bool operator==(const DenseLayerPlan&, const DenseLayerPlan&) = default;
+};
+std::span<const Field<DenseLayerPlan>> fields(const DenseLayerPlan&);
+
+// Throws InputError for phases that do not end with the network's last layer, or are of different words.
+void check(const FeedForward& network, const BlocksPlan& plan);
 
 // Sizes of the records that a warp reads, the same for all layers.
 struct BlocksGeometry {
@@ -75,15 +91,19 @@ struct BlocksGeometry {
   }
 };
 
+inline constexpr std::string_view kNeedsClip = "plans of blocks need a clip: features without one may grow beyond fp16";
+
 // Throws InputError with the reason where this family cannot run the network: no clip. Of the output blocks of a layer
 // each warp takes the same number, `warp_blocks` if that is not 0; else there are so many `warps`, and blocks of many
 // tiles come in parts.
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
                                int warp_blocks = 0);
 
-// Tiles as large as the chip's shared memory holds, up to 4 groups while there are many images, 2 later. Throws
-// InputError if not even 8 images fit: "8 images of 16384 neurons take 262 KB of shared memory; a block of h100_sxm has
-// 227 KB".
-BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksGeometry& geometry);
+// The largest tile of at most so many groups; with two buffers if that costs no images. Nothing if not even 8 images
+// fit: "8 images of up to 16384 neurons take 514 KiB of shared memory; a block of h100_sxm has 227 KiB".
+Found<BlocksTile> largest_tile(const Chip& chip, const BlocksGeometry& geometry, int groups, int words);
+
+// Why a tile does not fit into a block's shared memory, "" if all do.
+std::string why_not_fitting(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan);
 
 }  // namespace onchip

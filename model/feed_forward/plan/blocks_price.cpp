@@ -14,13 +14,15 @@ namespace onchip {
 using namespace price_parts;
 namespace {
 
-// In a record: places of its outputs, then of its tiles' inputs.
-std::size_t destinations_at(const BlocksGeometry& geometry) {
-  return static_cast<std::size_t>(geometry.part_tiles()) * 2 * kBlockRows * kBlockColumns + kBlockRows * 4;
-}
-
 // Of one access to 8 places: the most different ones of the same banks.
 int wavefronts_of(std::span<const std::uint32_t> places) {
+  unsigned banks = 0;
+  for (const std::uint32_t place : places) {
+    banks |= 1U << place % kFreePlaces;
+  }
+  if (banks == (1U << kFreePlaces) - 1) {
+    return 1;
+  }
   std::array<int, kFreePlaces> of_banks{};
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (std::ranges::find(places.first(i), places[i]) == places.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -30,8 +32,16 @@ int wavefronts_of(std::span<const std::uint32_t> places) {
   return std::ranges::max(of_banks);
 }
 
+// Of a multiple of 8 places.
+int wavefronts_of_all(std::span<const std::uint32_t> places) {
+  int sum = 0;
+  for (; !places.empty(); places = places.subspan(kFreePlaces)) {
+    sum += wavefronts_of(places.first(kFreePlaces));
+  }
+  return sum;
+}
+
 constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
-constexpr int kSettlesEach = 4;    // layers, as feed_forward_blocks.cu has it
 
 // Both have all parts.
 Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
@@ -77,7 +87,7 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   const double warps = geometry.warps, blocks = geometry.warp_blocks, sets = tile.groups * tile.words;
   const double instructions = cost[Cost::blocks_block_instructions] +
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
-                              cost[Cost::blocks_sum_instructions] * sets;
+                              cost[Cost::tile_sum_instructions] * sets;
   const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
   const double records = static_cast<double>(work.remainder[layer]) / warps;  // of a warp
   const double of_record = (cost[Cost::blocks_record_instructions] + sets) * chip.fp32_issue_cycles +
@@ -109,6 +119,17 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   return parts;
 }
 
+// Throws InputError for the first weight of a layer that fp16 cannot hold.
+void refuse_weights(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry,
+                    int l) {
+  FeedForward one{network.name, {network.inputs(l), network.outputs(l)}, network.clip, {}};
+  one.layer = [&](int) { return network.layer(l); };
+  BlocksGeometry of_one = geometry;
+  of_one.layers = 1;
+  of_one.inputs = network.inputs(l);
+  pack_blocks(one, {{structure.layers[l]}, {structure.places[l], structure.places[l + 1]}, {}, {}}, of_one);
+}
+
 }  // namespace
 
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry) {
@@ -119,50 +140,37 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
                   std::vector<std::int64_t>(layers),
                   {network.neurons.begin(), network.neurons.end()},
                   0};
-  std::vector<char> monotone(layers);
   parallel_for(layers, all_cores(), [&](int l) {
-    FeedForward one{network.name, {network.inputs(l), network.outputs(l)}, network.clip, {}};
-    one.layer = [&](int) { return network.layer(l); };
-    const NetworkStructure of_layer{{structure.layers[l]}, {structure.places[l], structure.places[l + 1]}};
-    BlocksGeometry of_one = geometry;
-    of_one.layers = 1;
-    of_one.inputs = network.inputs(l);
-    const BlocksLayout layout = pack_blocks(one, of_layer, of_one);
-    monotone[l] = layout.monotone;
-    int part = 0;
-    for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
-      part = part % geometry.parts + 1;
-      std::vector<std::uint32_t> places(static_cast<std::size_t>(kBlockColumns) * (1 + geometry.part_tiles()));
-      const std::byte* from = layout.records.data() + record + destinations_at(geometry);
-      for (std::uint32_t& place : places) {
-        std::memcpy(&place, from, static_cast<std::size_t>(geometry.place_bytes));
-        from += geometry.place_bytes;
-      }
-      // Of the outputs, at the end of a block, then of each tile's inputs.
-      for (int t = part == geometry.parts ? 0 : 1; t <= geometry.part_tiles(); ++t) {
-        const auto of_tile = std::span(places).subspan(static_cast<std::size_t>(t) * kBlockColumns, kBlockColumns);
-        if (const bool is_read = t > 0; !is_read || of_tile[0] >> (8 * geometry.place_bytes - 1) == 0) {
-          work.read_tiles[l] += is_read;
-          work.wavefronts[l] += wavefronts_of(of_tile.first(kFreePlaces)) + wavefronts_of(of_tile.subspan(kFreePlaces));
+    if (!structure.halves[l]) {
+      refuse_weights(network, structure, geometry, l);
+    }
+    for_each_record(structure, geometry, l, [&](int, const RecordPlaces& record) {
+      work.wavefronts[l] += wavefronts_of_all(record.outputs);
+      for (int t = 0; t < geometry.tiles; ++t) {
+        if (!record.same[t]) {
+          ++work.read_tiles[l];
+          work.wavefronts[l] += wavefronts_of_all(
+              std::span(record.inputs).subspan(static_cast<std::size_t>(t) * kBlockColumns, kBlockColumns));
         }
       }
-      work.remainder[l] += remainder_count(geometry, layout.records.data() + record);
-    }
-    for (std::int64_t i = 0; i < work.remainder[l]; ++i) {
-      std::vector<std::uint32_t> places;
-      for (const OutsideWeight& weight : read_remainder_record(
-               layout.remainder.data() + i * remainder_record_bytes(geometry.place_bytes), geometry.place_bytes)) {
-        places.push_back(weight.place);
+      if (!geometry.remainder) {
+        return;
       }
-      for (std::size_t first = 0; first < places.size(); first += kFreePlaces) {
-        work.wavefronts[l] += wavefronts_of(std::span(places).subspan(first, kFreePlaces));
+      const std::vector<std::byte> outside =
+          remainder_records(outside_weights(structure, l, record.rows), geometry.place_bytes);
+      for (std::size_t at = 0; at < outside.size(); at += remainder_record_bytes(geometry.place_bytes)) {
+        std::array<std::uint32_t, kRecordWeights> places;
+        std::ranges::transform(read_remainder_record(outside.data() + at, geometry.place_bytes), places.begin(),
+                               &OutsideWeight::place);
+        work.wavefronts[l] += wavefronts_of_all(places);
+        ++work.remainder[l];
       }
-    }
+    });
   });
   for (const LayerStructure& layer : structure.layers) {
     work.block_elements += layer.blocks.elements();
   }
-  work.monotone = std::ranges::all_of(monotone, [](char is) { return is != 0; });
+  work.monotone = std::ranges::all_of(structure.monotone, [](char is) { return is != 0; });
   return work;
 }
 
@@ -235,7 +243,7 @@ Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, doubl
   Parts parts{};
   if (first == 0) {
     const double quads = (geometry.inputs + 127) / 128;
-    const double transposed = issue(4 * quads * tile.groups / lanes, cost[Cost::blocks_transpose_slots]);
+    const double transposed = issue(4 * quads * tile.groups / lanes, cost[Cost::transpose_slots]);
     const double expanded = std::max(issue(used * tile.groups / lanes, cost[Cost::blocks_expand_slots]),
                                      used * tile.groups / (lanes / 4) * chip_.lds_wavefront_cycles);
     parts[kImages] = std::max(transposed + expanded, 16 * quads * tile.images() / sm_dram);
@@ -291,7 +299,7 @@ LaunchPrice BlocksPricer::undecided(const BlocksTile& wide, int first, const Lau
   const double images = std::max<double>(wide.images(), activity_.alive[first] - activity_.alive.back());
   LaunchPrice launch = bounds(wide, images, free > 0 ? free : chip_.sm_count, 2);
   launch.name = "bounds of two words, beyond the last phase";
-  launch.terms = combined(launch.terms, 1, launch_terms(chip_, chip_.cost[Cost::blocks_open_nodes]), 1);
+  launch.terms = combined(launch.terms, 1, launch_terms(chip_, chip_.cost[Cost::inference_nodes]), 1);
   return launch;
 }
 
@@ -313,7 +321,7 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
   open.terms = combined(open.terms, beyond(open, price.launches.back()) / open.terms.total(), open.terms, 0);
   price.launches.push_back(std::move(open));
-  price.terms = launch_terms(chip_, chip_.cost[Cost::blocks_nodes]);
+  price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = combined(price.terms, 1, launch.terms, 1);
   }
@@ -328,7 +336,6 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
   price.floor_us = std::max(bytes / pipe, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
                    1e6 / chip_.clock_hz;
-  price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
   return price;
 }
 

@@ -43,7 +43,7 @@ struct BlocksWork {
   double weight_bytes(int layer) const;
   double weight_bytes() const;  // of all layers
 };
-// Packs layer by layer, and counts.
+// Counts layer by layer. Throws InputError for a weight that fp16 cannot hold.
 BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);
 
 // Wavefronts of one tile of images in one layer: ldmatrix, stmatrix.
@@ -86,8 +86,8 @@ class BlocksPricer {
 // where that is from a sample.
 InferencePrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 
-// The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Throws InputError as the
-// choice without an activity does.
-BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity);
+// The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Nothing where not even 8
+// images fit.
+Found<BlocksPlan> choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity);
 
 }  // namespace onchip

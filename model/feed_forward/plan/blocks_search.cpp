@@ -27,10 +27,13 @@ std::vector<BlocksTile> fitting_tiles(const Chip& chip, const BlocksGeometry& ge
 
 }  // namespace
 
-BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& sampled) {
+Found<BlocksPlan> choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& sampled) {
+  const Found<BlocksTile> wide = largest_tile(chip, work.geometry, 2, 2);  // which needs the most
+  if (!wide) {
+    return Found<BlocksPlan>::nothing(wide.why());
+  }
   // As many alive as there may be: one tile more than SMs costs a round, one less next to nothing.
   const Activity activity = at_end_of_interval(sampled, 1);
-  BlocksPlan plan = choose_blocks_plan(chip, work.geometry);
   const BlocksPricer pricer(chip, work, activity);
   const std::vector<BlocksTile> tiles = fitting_tiles(chip, work.geometry);
   const int layers = work.geometry.layers;
@@ -50,8 +53,8 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
     for (const BlocksTile& tile : tiles) {
       const LaunchPrice phase = pricer.phase(tile, points[from], points[to]);
       double us = phase.terms.total();
-      if (to == end) {  // what the lower bounds leave open goes on beside it
-        us += pricer.beyond(pricer.undecided(plan.wide, points[from], phase), phase);
+      if (to == end) {  // what the lower bounds leave undecided goes on beside it
+        us += pricer.beyond(pricer.undecided(*wide, points[from], phase), phase);
       }
       if (us < way.us) {
         way = {us, from, tile};
@@ -83,13 +86,11 @@ BlocksPlan choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Ac
       }
     }
   }
-  BlocksPlan found = plan;
-  found.phases.clear();
-  found.lower = best_bounds(to[end].from).tile;
+  BlocksPlan plan{.warps = work.geometry.warps, .phases = {}, .lower = best_bounds(to[end].from).tile, .wide = *wide};
   for (std::size_t p = end; p > 0; p = to[p].from) {
-    found.phases.insert(found.phases.begin(), {points[p], to[p].tile});
+    plan.phases.insert(plan.phases.begin(), {points[p], to[p].tile});
   }
-  return pricer.price(found).us < pricer.price(plan).us ? found : plan;
+  return plan;
 }
 
 }  // namespace onchip

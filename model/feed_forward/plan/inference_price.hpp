@@ -5,6 +5,7 @@
 #include "model/exchange/exchange_time.hpp"
 #include "model/plan/prediction.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +26,14 @@ struct LaunchPrice {
 struct InferencePrice {
   std::vector<LaunchPrice> launches;
   Terms terms;
-  double us = 0, low_us = 0, high_us = 0, floor_us = 0;
-  std::string_view binding;  // the largest term
+  double us = 0;                   // their sum
+  double low_us = 0, high_us = 0;  // the 95 % interval
+  double floor_us = 0;             // below every inference, by proof; 0 where there is none
+
+  std::string_view binding() const {  // the largest term; "" where there is none
+    const auto largest = std::ranges::max_element(terms, {}, &Term::us);
+    return largest == terms.end() ? "" : largest->name;
+  }
 };
 
 // ---- for those who price --------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ void finish(const Chip& chip, InferencePrice& price, const std::vector<Parts>& l
   price.us = price.terms.total();
   price.low_us = (1 - chip.gather_scatter) * price.us;
   price.high_us = (1 + chip.gather_scatter) * price.us;
-  price.binding = std::ranges::max_element(price.terms, {}, &Term::us)->name;
 }
 
 class StreamedPricer {
@@ -75,7 +74,7 @@ class StreamedPricer {
     const double of_products = cost[Cost::streamed_product_instructions] * groups;
     const double instructions =
         chain * (tiles * (of_products + cost[Cost::streamed_tile_instructions]) +
-                 cost[Cost::streamed_sum_instructions] * groups + cost[Cost::streamed_block_instructions]);
+                 cost[Cost::tile_sum_instructions] * groups + cost[Cost::streamed_block_instructions]);
     const double multiplies = chain * tiles * groups * chip_.tensor_issue_cycles;
     // What lies outside of blocks, by records, of a warp: each reads its places from L2.
     const double outside = static_cast<double>(work_.remainder[l]),
@@ -118,7 +117,7 @@ class StreamedPricer {
     const double neurons = geometry.places - kFreePlaces, tiles = images / (8 * plan_.groups);
     if (first == 0) {
       const double quads = (geometry.inputs + 127) / 128;
-      const double issue = tiles * quads * chip_.cost[Cost::streamed_transpose_slots] * chip_.fp32_issue_cycles /
+      const double issue = tiles * quads * chip_.cost[Cost::transpose_slots] * chip_.fp32_issue_cycles /
                            (chip_.sm_count * chip_.partitions);  // beside it each place's bits go to another sector
       parts[kImages] = std::max(issue * tensor_cycle_us(chip_), scattered_us(tiles * geometry.inputs)) +
                        dram_us(chip_, 2 * 16 * quads * images);
@@ -134,7 +133,7 @@ class StreamedPricer {
                                                    dram_us(chip_, feature_bytes * (1 + (alive < 1 ? 0 : 1))) +
                                                        (alive < 1 ? scattered_us(tiles * neurons * sectors) : 0));
     }
-    parts[kLaunches] = chip_.cost[Cost::streamed_nodes] * node_us(chip_);
+    parts[kLaunches] = chip_.cost[Cost::inference_nodes] * node_us(chip_);
     price_.launches.push_back(std::move(launch));
     launches_.push_back(parts);
   }
@@ -214,9 +213,7 @@ class UnstructuredPricer {
     const double words = std::min(tile.images, 4), quads = tile.images / words, threads = kLanes * warps_;
     const double memory = 2 * chip_.l2_latency_cycles;  // of a load from device memory
     if (is_first) {
-      const CostValues& cost = chip_.cost;
-      const double slots =  // of a word of bits
-          32 * (cost[Cost::unstructured_bit_image_slots] * words + cost[Cost::unstructured_bit_slots]);
+      const double slots = 32 * chip_.cost[Cost::unstructured_bit_slots] * words;  // of a word of bits
       const double rounds = std::ceil(std::ceil(inputs / 32.0) * quads / threads);
       return memory + rounds * slots * chip_.arithmetic_latency_cycles / 2 + wavefronts(inputs * tile.images);
     }
@@ -236,10 +233,9 @@ class UnstructuredPricer {
     const double images = tile.lane_images(), reads = images < 8 ? 1 : 2, rows = tile.rows_per_warp();
     const double items = std::max(1.0, work.items), steps = work.steps / items, entries = work.entries / items;
     // Of an item: instructions of a warp, wavefronts.
-    const double instructions = steps * (cost[Cost::unstructured_image_instructions] * images +
-                                         cost[Cost::unstructured_read_instructions] * reads +
-                                         (work.is_fp32 ? 0 : cost[Cost::unstructured_unpack_instructions])) +
-                                entries * cost[Cost::unstructured_entry_instructions];
+    const double instructions =
+        steps * cost[Cost::unstructured_step_instructions] * (images + reads + (work.is_fp32 ? 0 : 1)) +
+        entries * cost[Cost::unstructured_entry_instructions];
     const double of_reads = steps * rows / tile.rows_per_access() +
                             entries * (std::min(4.0, rows / 4) + cost[Cost::unstructured_copy_wavefronts]);
     const double has_copies = static_cast<double>(tile.copies) / std::max(1, network_neurons());
@@ -322,8 +318,8 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
 }
 
 // Bellman's shortest way, as blocks_search.cpp takes it. A weight costs the same in each layer.
-UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
-                                          ReadOrder order) {
+Found<UnstructuredPlan> choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
+                                                 ReadOrder order) {
   UnstructuredPlan plan{.warps = unstructured_warps(chip, network.neurons), .order = order, .phases = {}};
   const int layers = network.layers();
   std::vector<double> weights(layers);
@@ -376,7 +372,7 @@ UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& n
     }
   }
   if (!std::isfinite(to.back().us)) {
-    return choose_unstructured_plan(chip, network, order);  // which says what does not fit
+    return Found<UnstructuredPlan>::nothing(why_no_tile(chip, network.neurons, plan.warps));
   }
   for (std::size_t p = points.size() - 1; p > 0; p = to[p].from) {
     plan.phases.insert(plan.phases.begin(), {points[p], to[p].tile});

@@ -46,9 +46,8 @@ InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
                                   const std::vector<UnstructuredWork>& work, const Activity& activity,
                                   const UnstructuredPlan& plan);
 
-// The cheapest of all choices of where dead images are dropped and of tiles that fit. Throws InputError where no tile
-// does.
-UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
-                                          ReadOrder order = ReadOrder::ascending);
+// The cheapest of all choices of where dead images are dropped and of tiles that fit. Nothing where no tile does.
+Found<UnstructuredPlan> choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
+                                                 ReadOrder order = ReadOrder::ascending);
 
 }  // namespace onchip

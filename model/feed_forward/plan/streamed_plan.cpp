@@ -1,25 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/plan/streamed_plan.hpp"
 
+#include "model/feed_forward/plan/phase_text.hpp"
+
 #include <algorithm>
 
 namespace onchip {
 namespace {
+
+using P = StreamedPlan;
+
+constexpr int kMost = 1 << 16;
+
+std::string end_layers_text(const P& plan) {
+  std::string text;
+  for (const int end : plan.end_layers) {
+    text += (text.empty() ? "" : ",") + std::to_string(end);
+  }
+  return text;
+}
+
+void read_end_layers(P& plan, std::string_view text) {
+  plan.end_layers.clear();
+  for (const std::string_view end : split_text(text, ',')) {
+    plan.end_layers.push_back(read_last_layer(end, plan.end_layers.empty() ? 0 : plan.end_layers.back()));
+  }
+}
+
+constexpr Field<P> kFields[] = {
+    number<&P::groups>("groups", 1, kMost),
+    number<&P::chain>("chain", 1, kMost),
+    number<&P::warps>("warps", 1, kMost),
+    number<&P::team>("sms", 1, kMost),
+    number<&P::at_once>("at_once", 1, kMost),
+    number<&P::wide_groups>("wide_groups", 1, kMost),
+    list<P>("phases", end_layers_text, read_end_layers),
+};
 
 constexpr int kMostWarps = 12;     // that a lane's registers allow
 constexpr int kMostHeldTiles = 8;  // of weights of an item, in registers
 
 }  // namespace
 
-std::string text(const StreamedPlan& plan) {
-  std::string text = std::string(StreamedPlan::kName) + " groups=" + std::to_string(plan.groups) +
-                     " chain=" + std::to_string(plan.chain) + " warps=" + std::to_string(plan.warps) +
-                     " team=" + std::to_string(plan.team) + " at_once=" + std::to_string(plan.at_once) +
-                     " wide_groups=" + std::to_string(plan.wide_groups) + " phases=";
-  for (const int& end : plan.end_layers) {
-    text += (&end == plan.end_layers.data() ? "" : ",") + std::to_string(end);
-  }
-  return text;
+std::span<const Field<StreamedPlan>> fields(const StreamedPlan&) {
+  return kFields;
+}
+
+void check(const FeedForward& network, const StreamedPlan& plan) {
+  check_last_layer(network, plan.end_layers.empty() ? 0 : plan.end_layers.back());
 }
 
 BlocksGeometry streamed_geometry(const FeedForward& network, const NetworkStructure& structure, int chain) {

@@ -3,8 +3,8 @@
 
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 #include "model/feed_forward/structure/access_rows.hpp"
-#include "model/feed_forward/structure/equal_rows.hpp"
 #include "model/feed_forward/structure/gather_steps.hpp"
 
 #include <algorithm>

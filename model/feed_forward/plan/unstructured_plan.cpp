@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/plan/unstructured_plan.hpp"
 
-#include "model/base/error.hpp"
+#include "model/feed_forward/plan/phase_text.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace onchip {
 namespace {
@@ -14,36 +15,53 @@ constexpr int round_up(int value, int unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// The largest tile of at most `images`; with two buffers if that costs no images.
-UnstructuredTile largest_tile(const Chip& chip, std::span<const int> neurons, int images, int warps) {
-  for (; images > 0; images /= 2) {
-    for (const bool in_place : {false, true}) {
-      const UnstructuredTile tile{images, in_place};
-      if (fits(chip, unstructured_geometry(neurons, tile, warps))) {
-        return with_copies(chip, neurons, tile, warps);
-      }
-    }
-  }
-  const UnstructuredGeometry held = unstructured_geometry(neurons, {1, true}, warps);
-  const std::size_t least =
-      (held.held > kMostHeld ? unstructured_geometry(neurons, {1, false}, warps) : held).shared_bytes();
-  throw InputError("an image of " + std::to_string(std::ranges::max(neurons)) + " neurons takes " +
-                   std::to_string((least + 1023) / 1024) + " KiB of shared memory in fp32, with which it would fit; " +
-                   "a block of " + chip.name + " has " +
-                   std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) + " KiB");
+using P = UnstructuredPlan;
+
+constexpr int kMostWarps = 32, kMostCopies = 1 << 16;
+
+std::string tile_text(const UnstructuredPhase& phase) {
+  const UnstructuredTile& tile = phase.tile;
+  return std::to_string(tile.images) + (tile.in_place ? "!" : "") +
+         (tile.copies > 0 ? "+" + std::to_string(tile.copies) : "");
 }
+
+UnstructuredTile read_tile(std::string_view text) {
+  UnstructuredTile tile;
+  const std::size_t plus = text.find('+');
+  if (plus != std::string_view::npos) {
+    tile.copies = read_from_one(text.substr(plus + 1), kMostCopies, "copies");
+  }
+  std::string_view images = text.substr(0, plus);
+  tile.in_place = images.ends_with('!');
+  images.remove_suffix(tile.in_place ? 1 : 0);
+  tile.images = read_from_one(images, 32, "images of a tile");
+  if (!std::has_single_bit(static_cast<unsigned>(tile.images)) || tile.copies % tile.rows_per_access() != 0) {
+    refuse_plan(text, "a power of two of images, and copies for each row of an access");
+  }
+  return tile;
+}
+
+constexpr Field<P> kFields[] = {
+    choice<&P::order>("order", kReadOrderNames),
+    number<&P::warps>("warps", 1, kMostWarps),
+    list<P>(
+        "phases", [](const P& plan) { return phases_text(plan.phases, tile_text); },
+        [](P& plan, std::string_view given) {
+          plan.phases.clear();
+          for (const auto& [end, tile] : read_phases(given)) {
+            plan.phases.push_back({end, read_tile(tile)});
+          }
+        }),
+};
 
 }  // namespace
 
-std::string text(const UnstructuredPlan& plan) {
-  std::string text = std::string(UnstructuredPlan::kName) + " warps=" + std::to_string(plan.warps) +
-                     " order=" + (plan.order == ReadOrder::ascending ? "ascending" : "bank_aware") + " phases=";
-  for (const UnstructuredPhase& phase : plan.phases) {
-    text += (&phase == plan.phases.data() ? "" : ",") + std::to_string(phase.end_layer) + ":" +
-            std::to_string(phase.tile.images) + (phase.tile.in_place ? "!" : "") +
-            (phase.tile.copies > 0 ? "+" + std::to_string(phase.tile.copies) : "");
-  }
-  return text;
+std::span<const Field<UnstructuredPlan>> fields(const UnstructuredPlan&) {
+  return kFields;
+}
+
+void check(const FeedForward& network, const UnstructuredPlan& plan) {
+  check_last_layer(network, plan.phases.empty() ? 0 : plan.phases.back().end_layer);
 }
 
 std::size_t UnstructuredGeometry::shared_bytes() const {
@@ -90,27 +108,36 @@ int unstructured_warps(const Chip& chip, std::span<const int> neurons) {
   return warps;
 }
 
-UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network, ReadOrder order) {
-  constexpr int kFirstPhase = 2, kLateImages = 16;
-  UnstructuredPlan plan{.warps = unstructured_warps(chip, network.neurons), .order = order, .phases = {}};
-  const int layers = network.layers();
-  int may_drop_from = 0;  // the first layer behind all that wake zeros
-  for (int l = layers - 1; l >= 0 && may_drop_from == 0; --l) {
-    may_drop_from = wakes_zeros(network.layer(l)) ? l + 1 : 0;
-  }
-  const auto boundaries = [&](int first, int end) {
-    return std::span(network.neurons).subspan(first, end - first + 1);
-  };
+std::string why_not_fitting(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan) {
   int first = 0;
-  while (first < layers) {
-    const int length = std::max(kFirstPhase, first / 2);
-    int end = std::max(first + length, may_drop_from);
-    end = end + length > layers ? layers : end;
-    plan.phases.push_back(
-        {end, largest_tile(chip, boundaries(first, end), end == layers ? kLateImages : 32, plan.warps)});
-    first = end;
+  for (const UnstructuredPhase& phase : plan.phases) {
+    const auto neurons = std::span(network.neurons).subspan(first, phase.end_layer - first + 1);
+    const UnstructuredTile plain{phase.tile.images, phase.tile.in_place};
+    if (const int most = with_copies(chip, neurons, plain, plan.warps).copies; phase.tile.copies > most) {
+      return "a tile of " + std::to_string(plain.images) + " images has room for " + std::to_string(most) +
+             " second places, not " + std::to_string(phase.tile.copies);
+    }
+    if (const UnstructuredGeometry geometry = unstructured_geometry(neurons, phase.tile, plan.warps);
+        !fits(chip, geometry)) {
+      return "a tile of " + std::to_string(phase.tile.images) + " images with " + std::to_string(phase.tile.copies) +
+             " second places takes " + std::to_string(geometry.shared_bytes() / 1024) + " KiB of shared memory and " +
+             std::to_string(geometry.held * phase.tile.lane_images()) + " registers for outputs; a block of " +
+             chip.name + " has " + std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) +
+             " KiB, and " + std::to_string(kMostHeld) + " are held";
+    }
+    first = phase.end_layer;
   }
-  return plan;
+  return "";
+}
+
+std::string why_no_tile(const Chip& chip, std::span<const int> neurons, int warps) {
+  const UnstructuredGeometry held = unstructured_geometry(neurons, {1, true}, warps);
+  const std::size_t least =
+      (held.held > kMostHeld ? unstructured_geometry(neurons, {1, false}, warps) : held).shared_bytes();
+  return "an image of " + std::to_string(std::ranges::max(neurons)) + " neurons takes " +
+         std::to_string((least + 1023) / 1024) + " KiB of shared memory in fp32, with which it would fit; a block of " +
+         chip.name + " has " + std::to_string(static_cast<std::size_t>(chip.smem_bytes_per_block.value) / 1024) +
+         " KiB";
 }
 
 }  // namespace onchip

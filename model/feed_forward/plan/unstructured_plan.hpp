@@ -7,6 +7,7 @@
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/network.hpp"
 #include "model/feed_forward/structure/read_steps.hpp"
+#include "model/plan/field.hpp"
 
 #include <cstddef>
 #include <span>
@@ -35,16 +36,21 @@ struct UnstructuredPhase {
   friend bool operator==(const UnstructuredPhase&, const UnstructuredPhase&) = default;
 };
 
+// "unstructured ascending warps=16 phases=3:32!,120:16!+1024": the last layer of each phase, images, ! in place, copies
 struct UnstructuredPlan {
+  using Workload = FeedForward;
   static constexpr std::string_view kName = "unstructured";
+  static constexpr bool kIsOnChip = true;  // features stay on the SM
 
   int warps = 16;  // of a block of threads, one on each SM
   ReadOrder order = ReadOrder::ascending;
   std::vector<UnstructuredPhase> phases;
   friend bool operator==(const UnstructuredPlan&, const UnstructuredPlan&) = default;
 };
-// "unstructured warps=16 order=ascending phases=3:32!,120:16!+1024": end layer, images, ! in place, copies
-std::string text(const UnstructuredPlan& plan);
+std::span<const Field<UnstructuredPlan>> fields(const UnstructuredPlan&);
+
+// Throws InputError for phases that do not end with the network's last layer.
+void check(const FeedForward& network, const UnstructuredPlan& plan);
 
 // What a phase's kernel is compiled with.
 struct UnstructuredGeometry {
@@ -74,11 +80,11 @@ int unstructured_warps(const Chip& chip, std::span<const int> neurons);
 // With as many copies as shared memory has room for, where rows share an access; as it is where it does not fit.
 UnstructuredTile with_copies(const Chip& chip, std::span<const int> neurons, UnstructuredTile tile, int warps);
 
-// Where it is not known which images stay alive: as many images in a tile as fit, 16 at most in the last phases; phases
-// that grow by half, unless a later layer's bias wakes dead images. Throws InputError where one image does not fit: "an
-// image of 65536 neurons takes 514 KiB of shared memory in fp32, with which it would fit; a block of h100_sxm has 227
-// KiB".
-UnstructuredPlan choose_unstructured_plan(const Chip& chip, const FeedForward& network,
-                                          ReadOrder order = ReadOrder::ascending);
+// Why a phase's tile does not fit, or has more second places than there is room for; "" if all do.
+std::string why_not_fitting(const Chip& chip, const FeedForward& network, const UnstructuredPlan& plan);
+
+// Why no tile of layers of so many neurons fits: "an image of 65536 neurons takes 514 KiB of shared memory in fp32,
+// with which it would fit; a block of h100_sxm has 227 KiB".
+std::string why_no_tile(const Chip& chip, std::span<const int> neurons, int warps);
 
 }  // namespace onchip

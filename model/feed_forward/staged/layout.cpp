@@ -13,8 +13,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kMostInputs = 1 << 16;
-
 // Where a weight of the current block goes.
 struct Placed {
   std::uint32_t chunk = 0;  // of the block
@@ -136,8 +134,8 @@ class Stager {
 }  // namespace
 
 StagedLayer stage(const SparseLayer& layer, const StagedPlan& plan) {
-  if (layer.weights.columns > kMostInputs) {
-    throw InputError("staged plans name a layer's inputs by 16 bits, at most " + std::to_string(kMostInputs) +
+  if (layer.weights.columns > kMostStagedInputs) {
+    throw InputError("staged plans name a layer's inputs by 16 bits, at most " + std::to_string(kMostStagedInputs) +
                      " of them; there are " + std::to_string(layer.weights.columns));
   }
   return Stager(layer, plan).run();

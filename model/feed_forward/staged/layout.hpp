@@ -20,6 +20,7 @@
 namespace onchip {
 
 inline constexpr int kSliceLanes = 32;
+inline constexpr int kMostStagedInputs = 1 << 16;  // of a layer
 
 struct StagedLayer {
   int inputs = 0, outputs = 0;

@@ -4,7 +4,7 @@
 #include "model/plan/plan_text.hpp"
 #include "model/plan/require.hpp"
 
-#include <variant>
+#include <string>
 
 namespace onchip {
 namespace {
@@ -42,16 +42,6 @@ void check(const StagedPlan& plan) {
   require(plan.chunk_inputs() <= kMostChunkInputs, "staged_bytes to hold at most " + std::to_string(kMostChunkInputs) +
                                                        " inputs of " + std::to_string(plan.images) + " images, found " +
                                                        std::to_string(plan.chunk_inputs()));
-}
-
-std::string text(const StagedPlan& plan) {
-  return plan_text(plan);
-}
-
-StagedPlan parse_staged_plan(std::string_view text) {
-  const auto plan = std::get<StagedPlan>(parse_plan_of(std::type_identity<std::variant<StagedPlan>>(), text));
-  check(plan);
-  return plan;
 }
 
 }  // namespace onchip

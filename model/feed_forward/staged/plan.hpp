@@ -12,12 +12,12 @@
 //                before is computed
 #pragma once
 
+#include "model/feed_forward/network.hpp"
 #include "model/plan/field.hpp"
 
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace onchip {
@@ -33,8 +33,12 @@ inline constexpr std::array<std::string_view, 3> kResidencyNames{"resident", "co
 enum class StagedWeights : std::uint8_t { fp32, fp16 };
 inline constexpr std::array<std::string_view, 2> kStagedWeightNames{"fp32", "fp16"};
 
+// "staged shared_memory blocked compact_on_device resident fp32 block_outputs=256 images=12 staged_bytes=24576"; fields
+// that are not said are as usual.
 struct StagedPlan {
+  using Workload = FeedForward;
   static constexpr std::string_view kName = "staged";
+  static constexpr bool kIsOnChip = false;
 
   Staging staging = Staging::shared;
   ImageBlocking blocking = ImageBlocking::registers;
@@ -55,12 +59,10 @@ struct StagedPlan {
 
 std::span<const Field<StagedPlan>> fields(const StagedPlan& plan);
 
-// Throws InputError with what was expected.
+// Throws InputError with what was expected, of any network.
 void check(const StagedPlan& plan);
-
-// "staged shared_memory blocked compact_on_device resident fp32 block_outputs=256 images=12 staged_bytes=24576"
-std::string text(const StagedPlan& plan);
-// Fields that are not said are as usual. Throws InputError for what it does not know, and as check() does.
-StagedPlan parse_staged_plan(std::string_view text);
+inline void check(const FeedForward&, const StagedPlan& plan) {
+  check(plan);
+}
 
 }  // namespace onchip

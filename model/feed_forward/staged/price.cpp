@@ -86,18 +86,25 @@ int usual_registers(const StagedPlan& plan) {
   return 8 * (4 + (plan.images + 3) / 4);
 }
 
+int usual_registers_of_thread(const Chip& chip, const StagedPlan& plan) {
+  return std::min(max_registers_per_thread(chip, plan.block_outputs), usual_registers(plan));
+}
+
+std::string none_fits(const Chip& chip, const StagedPlan& plan, int registers) {
+  return "a block of the staged plan has " + std::to_string(plan.block_outputs) + " threads of " +
+         std::to_string(registers) + " registers and " + std::to_string(plan.shared_bytes()) +
+         " bytes of shared memory, of which not one fits on an SM of " + chip.name;
+}
+
 class StagedPrice {
  public:
   StagedPrice(const Chip& chip, const StagedPlan& plan, int registers)
       : chip_(chip), plan_(plan), images_(plan.images), staged_(plan.staging == Staging::shared) {
-    registers =
-        registers > 0 ? registers : std::min(max_registers_per_thread(chip, plan.block_outputs), usual_registers(plan));
+    registers = registers > 0 ? registers : usual_registers_of_thread(chip, plan);
     const Occupancy fits = occupancy(chip, {plan.block_outputs, registers, plan.shared_bytes()});
     blocks_per_sm_ = fits.blocks_per_sm;
     if (blocks_per_sm_ == 0) {
-      throw InputError("a block of the staged plan has " + std::to_string(plan.block_outputs) + " threads of " +
-                       std::to_string(registers) + " registers and " + std::to_string(plan.shared_bytes()) +
-                       " bytes of shared memory, of which not one fits on an SM of " + chip.name);
+      throw InputError(none_fits(chip, plan, registers));
     }
   }
 
@@ -136,14 +143,14 @@ class StagedPrice {
         .l2 = l2_byte * kSectorBytes * images_ * sectors(layer, is_first, customers),
         .device_memory = device_byte * in_bytes,
         .issue = slot * static_cast<double>(layer.store_wavefronts) *
-                 (cost[Cost::staged_input_slots] + cost[Cost::staged_image_slots] * images_)};
+                 (cost[Cost::staged_slots] + cost[Cost::staged_image_slots] * images_)};
     Block block;
     // An index and a value are a request each.
-    block.gathers = {.unit = wavefront * (static_cast<double>(layer.gather_wavefronts) * images_ +
-                                          2 * passes * static_cast<double>(layer.slice_rows)),
-                     .l2 = l2_byte * static_cast<double>(layer.record_bytes),
-                     .issue = slot * static_cast<double>(layer.slice_rows) *
-                              (cost[Cost::staged_entry_slots] * passes + 3.0 * images_)};
+    block.gathers = {
+        .unit = wavefront * (static_cast<double>(layer.gather_wavefronts) * images_ +
+                             2 * passes * static_cast<double>(layer.slice_rows)),
+        .l2 = l2_byte * static_cast<double>(layer.record_bytes),
+        .issue = slot * static_cast<double>(layer.slice_rows) * (cost[Cost::staged_slots] * passes + 3.0 * images_)};
     (staged_ ? block.staging : block.gathers) = (staged_ ? Busy() : block.gathers) + reads;
     block.output = {.unit = wavefront * images_ * layer.outputs / kSliceLanes,
                     .l2 = l2_byte * out_bytes,
@@ -307,11 +314,26 @@ std::vector<std::vector<StagedCounts>> sampled_counts(const FeedForward& network
   return counts;
 }
 
-StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive) {
+std::string why_not_fitting(const Chip& chip, const FeedForward& network, const StagedPlan& plan) {
+  const int inputs = *std::max_element(network.neurons.begin(), network.neurons.end() - 1);
+  if (inputs > kMostStagedInputs) {
+    return "staged plans name a layer's inputs by 16 bits, at most " + std::to_string(kMostStagedInputs) +
+           " of them; there are " + std::to_string(inputs);
+  }
+  const BlockResources needs{plan.block_outputs, usual_registers_of_thread(chip, plan), plan.shared_bytes()};
+  if (plan.shared_bytes() > chip.smem_bytes_per_block || occupancy(chip, needs).blocks_per_sm == 0) {
+    return none_fits(chip, plan, needs.registers_per_thread);
+  }
+  return "";
+}
+
+Found<StagedPlan> choose_staged_plan(const Chip& chip, const FeedForward& network,
+                                     std::span<const std::int64_t> alive) {
   constexpr std::array kBlocks{256, 512, 1024};
   constexpr std::array kBytes{24 * 1024, 48 * 1024, 96 * 1024, 192 * 1024};
   constexpr std::array kImages{8, 12, 16, 24};
   std::vector<StagedPlan> plans;
+  std::string why;
   for (const int block : kBlocks) {
     for (const int bytes : kBytes) {
       for (const int images : kImages) {
@@ -319,19 +341,25 @@ StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std:
         plan.block_outputs = block;
         plan.staged_bytes = bytes;
         plan.images = images;
+        const std::string problem = why_not_fitting(chip, network, plan);
         const BlockResources needs{block, usual_registers(plan), plan.shared_bytes()};
-        if (plan.shared_bytes() <= chip.smem_bytes_per_block && occupancy(chip, needs).blocks_per_sm > 0) {
+        if (problem.empty() && occupancy(chip, needs).blocks_per_sm > 0) {  // without a spill
           plans.push_back(plan);
+        } else if (why.empty()) {
+          why = problem;
         }
       }
     }
+  }
+  if (plans.empty()) {
+    return Found<StagedPlan>::nothing(why);
   }
   const std::vector<std::vector<StagedCounts>> counts = sampled_counts(network, plans);
   std::vector<double> us(plans.size());
   for (std::size_t p = 0; p < plans.size(); ++p) {
     us[p] = price_staged(chip, plans[p], counts[p], alive).terms.total();
   }
-  return plans.empty() ? StagedPlan() : plans[static_cast<std::size_t>(std::ranges::min_element(us) - us.begin())];
+  return plans[static_cast<std::size_t>(std::ranges::min_element(us) - us.begin())];
 }
 
 }  // namespace onchip

@@ -14,12 +14,14 @@
 // 1920, of 395 and 3660 thousand image-layers.
 #pragma once
 
+#include "model/base/found.hpp"
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/staged/layout.hpp"
 #include "model/plan/prediction.hpp"
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace onchip {
@@ -57,7 +59,10 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
 // Of each plan, [layers]: layers 1, 2, 3, 5, 9, ..., each in the place of those up to the next.
 std::vector<std::vector<StagedCounts>> sampled_counts(const FeedForward& network, std::span<const StagedPlan> plans);
 
+// Why the plan cannot run the network on the chip, "" if it can.
+std::string why_not_fitting(const Chip& chip, const FeedForward& network, const StagedPlan& plan);
+
 // The plan with the shortest predicted time by such counts: outputs of a block, staged bytes and images.
-StagedPlan choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive);
+Found<StagedPlan> choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive);
 
 }  // namespace onchip

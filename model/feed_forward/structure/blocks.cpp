@@ -2,7 +2,7 @@
 #include "model/feed_forward/structure/blocks.hpp"
 
 #include "model/base/random.hpp"
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,17 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/structure/layer_facts.hpp"
 
+#include "model/base/numeric.hpp"
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace onchip {
 
+bool is_monotone(const SparseLayer& layer) {
+  bool none_negative = true;
+  for (const float weight : layer.weights.value) {
+    none_negative &= weight >= 0;
+  }
+  return none_negative && !wakes_zeros(layer);
+}
+
+bool are_halves(std::span<const float> weights) {
+  constexpr std::size_t kAtOnce = 1024;
+  for (; !weights.empty(); weights = weights.subspan(std::min(kAtOnce, weights.size()))) {
+    const std::span<const float> some = weights.first(std::min(kAtOnce, weights.size()));
+    // Normal numbers of fp16, from 2^-14 to below 2^16, with 10 bits behind the point.
+    bool are_normal = true;
+    for (const float weight : some) {
+      const auto bits = std::bit_cast<std::uint32_t>(weight);
+      are_normal &= (bits & 0x1fff) == 0 && (bits & 0x7fffffff) - 0x38800000 < 0x0f000000;
+    }
+    if (!are_normal && !std::ranges::all_of(some, [](float weight) {
+          return from_bits(Precision::fp16, to_bits(Precision::fp16, weight)) == weight;
+        })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 LayerFacts facts_of(const SparseLayer& layer, double clip) {
-  LayerFacts facts{.monotone = !wakes_zeros(layer)};
+  LayerFacts facts{.monotone = is_monotone(layer)};
   for (int row = 0; row < layer.weights.rows; ++row) {
     double sum = 0;
     for (std::int64_t i = layer.weights.row_begin[row]; i < layer.weights.row_begin[row + 1]; ++i) {
-      facts.monotone = facts.monotone && layer.weights.value[i] >= 0;
       sum += std::fabs(layer.weights.value[i]);
     }
     facts.longest_row = std::max(facts.longest_row, layer.weights.row_begin[row + 1] - layer.weights.row_begin[row]);

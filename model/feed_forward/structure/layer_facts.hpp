@@ -5,6 +5,7 @@
 #include "model/feed_forward/network.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace onchip {
 
@@ -13,6 +14,11 @@ struct LayerFacts {
   std::int64_t longest_row = 0;
   double largest_sum = 0;  // of a row's weights
 };
+// Whether bounds hold: no weight is negative, and no bias wakes an image of zeros.
+bool is_monotone(const SparseLayer& layer);
+// Whether fp16 holds each weight as it is.
+bool are_halves(std::span<const float> weights);
+
 LayerFacts facts_of(const SparseLayer& layer, double clip);
 LayerFacts both(const LayerFacts& a, const LayerFacts& b);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/structure/places.hpp"
 
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,27 +28,29 @@ class Halving {
   // Puts the first half of the edges in front; returns where the second begins.
   std::size_t halve(std::span<std::int32_t> edges) {
     std::ranges::fill(begin_, 0);
+    ends_.clear();
     for (const std::int32_t edge : edges) {
-      ++begin_[left_[edge] + 1];
-      ++begin_[lefts_ + right_[edge] + 1];
+      const auto [left, right] = ends_.emplace_back(left_[edge], lefts_ + right_[edge]);
+      ++begin_[left + 1];
+      ++begin_[right + 1];
     }
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
     std::copy(begin_.begin(), begin_.end() - 1, next_.begin());
     incident_.resize(2 * edges.size());
     for (std::size_t i = 0; i < edges.size(); ++i) {
-      incident_[next_[left_[edges[i]]]++] = static_cast<std::int32_t>(i);
-      incident_[next_[lefts_ + right_[edges[i]]]++] = static_cast<std::int32_t>(i);
+      incident_[next_[ends_[i].first]++] = static_cast<std::int32_t>(i);
+      incident_[next_[ends_[i].second]++] = static_cast<std::int32_t>(i);
     }
     std::copy(begin_.begin(), begin_.end() - 1, next_.begin());
     half_.assign(edges.size(), kUnused);
     const auto nodes = static_cast<std::int32_t>(next_.size());
     for (std::int32_t node = 0; node < nodes; ++node) {
       if ((begin_[node + 1] - begin_[node]) % 2 != 0) {
-        walk(node, edges);
+        walk(node);
       }
     }
     for (std::int32_t node = 0; node < nodes; ++node) {
-      walk(node, edges);
+      walk(node);
     }
     second_.clear();
     std::size_t first = 0;
@@ -66,7 +68,7 @@ class Halving {
  private:
   static constexpr std::int8_t kUnused = -1;
 
-  void walk(std::int32_t node, std::span<const std::int32_t> edges) {
+  void walk(std::int32_t node) {
     for (;;) {
       while (next_[node] < begin_[node + 1] && half_[incident_[next_[node]]] != kUnused) {
         ++next_[node];
@@ -77,12 +79,13 @@ class Halving {
       const std::int32_t i = incident_[next_[node]++];
       const bool from_left = node < lefts_;
       half_[i] = from_left ? 0 : 1;
-      node = from_left ? lefts_ + right_[edges[i]] : left_[edges[i]];
+      node = from_left ? ends_[i].second : ends_[i].first;
     }
   }
 
   std::span<const std::int32_t> left_, right_;
   std::int32_t lefts_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> ends_;  // nodes of the edges, in their order
   std::vector<std::int32_t> begin_, next_, incident_, second_;
   std::vector<std::int8_t> half_;
 };
@@ -151,25 +154,29 @@ std::vector<std::int32_t> rows_of_places(int neurons, const Blocks& readers) {
 // can.
 void order_columns(std::span<std::int32_t> columns, const Places& places) {
   std::array<std::vector<std::int32_t>, kFreePlaces> by_colour;
-  std::vector<std::int32_t> sorted(columns.begin(), columns.end());
-  std::erase(sorted, kNoNeuron);
-  std::ranges::sort(sorted, {}, [&](std::int32_t neuron) { return places.of_neuron[neuron]; });
+  std::vector<std::pair<std::int32_t, std::int32_t>> sorted;  // places, their neurons
+  sorted.reserve(columns.size());
+  for (const std::int32_t neuron : columns) {
+    if (neuron != kNoNeuron) {
+      sorted.emplace_back(places.of_neuron[neuron], neuron);
+    }
+  }
+  std::ranges::sort(sorted);
   std::ranges::fill(columns, kNoNeuron);
   std::vector<std::int32_t> later;  // that did not fit
   std::size_t used = 0;             // columns of whole rows of places
   for (std::size_t i = 0; i < sorted.size();) {
-    const auto row = [&](std::size_t at) { return places.of_neuron[sorted[at]] / kFreePlaces; };
+    const auto row = [&](std::size_t at) { return sorted[at].first / kFreePlaces; };
     std::size_t end = i;
     while (end < sorted.size() && row(end) == row(i)) {
       ++end;
     }
-    if (end - i == kFreePlaces) {
-      std::copy_n(sorted.begin() + static_cast<std::ptrdiff_t>(i), kFreePlaces,
-                  columns.begin() + static_cast<std::ptrdiff_t>(used));
-      used += kFreePlaces;
-    } else {
-      for (std::size_t k = i; k < end; ++k) {
-        by_colour[places.of_neuron[sorted[k]] % kFreePlaces].push_back(sorted[k]);
+    for (std::size_t k = i; k < end; ++k) {
+      const auto [place, neuron] = sorted[k];
+      if (end - i == kFreePlaces) {
+        columns[used++] = neuron;
+      } else {
+        by_colour[place % kFreePlaces].push_back(neuron);
       }
     }
     i = end;
@@ -198,7 +205,7 @@ Conflicts conflicts_of(std::span<const std::int32_t> neurons, const Places& plac
     std::array<int, kFreePlaces> count{};
     for (const std::int32_t neuron : neurons.subspan(first, kFreePlaces)) {
       if (neuron != kNoNeuron) {
-        ++count[places.of_neuron[neuron] % kFreePlaces];
+        ++count[static_cast<std::uint32_t>(places.of_neuron[neuron]) % kFreePlaces];
       }
     }
     const int most = *std::ranges::max_element(count);

@@ -4,8 +4,10 @@
 // none. The fewest steps are at least the longest row, and the most distinct places of one class.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -14,6 +16,7 @@ enum class ReadOrder : std::uint8_t {
   ascending,   // as each row has them: sums are those of a plain loop, bit by bit
   bank_aware,  // any order
 };
+inline constexpr std::array<std::string_view, 2> kReadOrderNames{"ascending", "bank_aware"};
 
 inline constexpr std::int32_t kNoRead = -1;
 

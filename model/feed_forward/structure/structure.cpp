@@ -2,6 +2,8 @@
 #include "model/feed_forward/structure/structure.hpp"
 
 #include "model/base/error.hpp"
+#include "model/feed_forward/structure/known_blocks.hpp"
+#include "model/feed_forward/structure/layer_facts.hpp"
 
 namespace onchip {
 
@@ -13,15 +15,22 @@ void StructureSummary::check_mostly_blocks() const {
 }
 
 NetworkStructure find_structure(const FeedForward& network, double least_fill, int threads) {
+  KnownBlocks known(least_fill);
   return with_places(
-      network, [&](const SparseMatrix& weights) { return find_blocks(weights, least_fill); }, threads);
+      network, [&](const SparseMatrix& weights) { return known.find(weights); }, threads);
 }
 
 NetworkStructure with_places(const FeedForward& network,
                              const std::function<LayerStructure(const SparseMatrix& weights)>& blocks_of, int threads) {
   const int layers = network.layers();
-  NetworkStructure structure{std::vector<LayerStructure>(layers), std::vector<Places>(layers + 1)};
-  parallel_for(layers, threads, [&](int l) { structure.layers[l] = blocks_of(network.layer(l).weights); });
+  NetworkStructure structure{std::vector<LayerStructure>(layers), std::vector<Places>(layers + 1),
+                             std::vector<char>(layers), std::vector<char>(layers)};
+  parallel_for(layers, threads, [&](int l) {
+    const SparseLayer layer = network.layer(l);
+    structure.layers[l] = blocks_of(layer.weights);
+    structure.monotone[l] = is_monotone(layer);
+    structure.halves[l] = are_halves(layer.weights.value);
+  });
   // The rows of a layer's blocks are ordered by the places of its outputs, their columns by those of its inputs.
   parallel_for(layers + 1, threads, [&](int l) {
     Blocks none_before, none_after;

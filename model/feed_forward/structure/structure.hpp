@@ -16,6 +16,8 @@ namespace onchip {
 struct NetworkStructure {
   std::vector<LayerStructure> layers;
   std::vector<Places> places;  // [layers + 1]: of the input, then of each layer's outputs
+  // [layers]: whether bounds hold (is_monotone), and whether fp16 holds all weights.
+  std::vector<char> monotone, halves;
 };
 
 struct StructureSummary {
@@ -27,7 +29,8 @@ struct StructureSummary {
   void check_mostly_blocks() const;
 };
 
-// The same for any number of threads.
+// Blocks of layers that are others with their inputs permuted are searched once (known_blocks.hpp). The same for any
+// number of threads.
 NetworkStructure find_structure(const FeedForward& network, double least_fill = 0.5, int threads = all_cores());
 // Of layers whose blocks are found in whatever way.
 NetworkStructure with_places(const FeedForward& network,

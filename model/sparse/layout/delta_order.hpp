@@ -20,6 +20,7 @@
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
+#include "model/sparse/geometry.hpp"
 
 #include <array>
 #include <cstdint>

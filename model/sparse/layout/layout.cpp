@@ -77,7 +77,7 @@ std::vector<float> row_scales(const SparseLayout& layout) {
 
 Wavefronts gather_wavefronts(const SparseLayout& layout) {
   const SparseGeometry& geometry = layout.geometry;
-  const BankRule rule(geometry);
+  const BankRule rule(geometry.plane_unit_bytes);
   const int access = std::max(kBankBytes, rule.stride);
   const int copies = geometry.planes;  // every plane repeats the pattern
   Wavefronts result;

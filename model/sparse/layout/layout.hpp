@@ -2,9 +2,9 @@
 // Which non-zero sits in which slot of which lane: computed once on the host, loaded by the kernel, replayed by the
 // simulator, read back by the tests. Deterministic in (matrix, geometry).
 //
-//   rows     of the units, as model/sparse/search/row_assignment.hpp assigns them, so that SMs carry equal loads, and
-//            model/banks/bank_balance.hpp exchanges them; a unit's longest row first; then the splits of rows, one
-//            after another in the order of their rows, over the groups of the SM
+//   rows     of the units, as model/sparse/row_assignment.hpp assigns them, so that SMs carry equal loads, and
+//            model/sparse/layout/bank_balance.hpp exchanges them; a unit's longest row first; then the splits of rows,
+//            one after another in the order of their rows, over the groups of the SM
 //   slots    of the rows that a warp works on at the same time: the plan's, and whole chunks for what a row has beyond,
 //            unless it is split. In bank-aware order the lanes that one shared-memory phase serves (32 lanes
 //            for loads of up to 4 bytes, 16 for 8, 8 for 16) get columns in different banks where possible

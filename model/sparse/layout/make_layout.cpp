@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/sparse/layout/layout.hpp"
 
-#include "model/banks/bank_balance.hpp"
 #include "model/base/error.hpp"
+#include "model/sparse/layout/bank_balance.hpp"
 #include "model/sparse/layout/packing.hpp"
 #include "model/sparse/layout/row_elements.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -8,7 +8,7 @@
 #include "model/base/parallel.hpp"
 #include "model/sparse/layout/row_elements.hpp"
 #include "model/sparse/layout/warp_slots.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ class Packer {
       : layout_(layout),
         matrix_(matrix),
         geometry_(layout.geometry),
-        rule_(layout.geometry),
+        rule_(layout.geometry.plane_unit_bytes),
         into_(layout, matrix, 0) {}
 
   // First slots of all warps' rows, then what is in them.

@@ -17,7 +17,7 @@ namespace onchip {
 class WarpSlots {
  public:
   WarpSlots(SparseLayout& layout, const SparseMatrix& matrix, std::size_t warp_row)
-      : layout_(&layout), matrix_(&matrix), rule_(layout.geometry), warp_row_(warp_row) {}
+      : layout_(&layout), matrix_(&matrix), rule_(layout.geometry.plane_unit_bytes), warp_row_(warp_row) {}
 
   int count() const { return layout_->slots(warp_row_); }
   std::size_t entry(int slot, int lane) const { return layout_->entry(warp_row_, slot, lane); }

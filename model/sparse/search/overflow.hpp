@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/plan/family.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "model/sparse/search/row_splits.hpp"
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fronts: equal to trying every pair, thinned, and told step by step.
-#include "experiments/explore/front.hpp"
+#include "model/explore/front.hpp"
 #include "tests/experiments/command.hpp"
 
 #include <random>

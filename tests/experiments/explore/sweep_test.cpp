@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sweeps: rows that are predict's answers, and the same bytes however they come about.
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 #include "tests/experiments/explore/sweeps.hpp"
 
 #include <sstream>
@@ -47,8 +47,8 @@ TEST_CASE("a row of a sweep is what predict answers", "[fast]") {
                      cell(table, row, "batch") + " --precision " + cell(table, row, "precision"),
                  cell(table, row, "fits") == "true" ? 0 : 1);
     CHECK(cell(table, row, "row") == std::to_string(row));
-    CHECK(cell(table, row, "plan") == one["plan"]["text"]);
-    CHECK(cell(table, row, "binding") == one["binding"]);
+    CHECK(cell(table, row, "plan") == one["plan"]["text"].get<std::string>());
+    CHECK(cell(table, row, "binding") == one["binding"].get<std::string>());
     CHECK(std::stod(cell(table, row, "step_us")) == one["step_us"].get<double>());
     CHECK(std::stod(cell(table, row, "low_us")) == one["interval_us"][0].get<double>());
     CHECK(cell(table, row, "problem").empty());
@@ -71,7 +71,7 @@ TEST_CASE("a row of a sweep over feed-forward networks is what predict answers",
         run_json("predict --network " + cell(table, row, "network") + " --gpus " + cell(table, row, "gpus") +
                      " --set shared_memory.per_sm=" + cell(table, row, "shared_memory.per_sm") + "B" + same,
                  cell(table, row, "fits") == "true" ? 0 : 1);
-    CHECK(cell(table, row, "plan") == one["plan"]);
+    CHECK(cell(table, row, "plan") == one["plan"].get<std::string>());
     CHECK(std::stod(cell(table, row, "ms")) == one["ms"].get<double>());
     CHECK(std::stod(cell(table, row, "tera_edges_per_s")) ==
           Approx(one["tera_edges_per_s"].get<double>()).epsilon(1e-4));
@@ -99,7 +99,7 @@ TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]
         Texts{"131072", "196608", "262144"});
   CHECK(values("sm.count=+0%,-50%,7", "sm.count") == Texts{"132", "66", "7"});
   CHECK(values("chip=h200,a100; sm.count=+0%,+0%", "sm.count") == Texts{"132", "108"});
-  CHECK(values("cost.overflow_parting=0,1", "cost.overflow_parting") == Texts{"0", "1"});
+  CHECK(values("cost.split_round=0,1", "cost.split_round") == Texts{"0", "1"});
   CHECK(values("sms=8,4", "sms") == Texts{"8", "4"});
   const std::string file = folder.write("nets.csv", "name,units,batch\na,5,1\nb,6,2\n");
   CHECK(values("batch=@" + file, "batch") == Texts{"1", "2"});
@@ -291,5 +291,5 @@ TEST_CASE("the simulator answers, too", "[fast]") {
   const Table table = rows_of("sweep --engine simulator --axis hidden=128,256 --axis batch=1 --column skew_us");
   const Json one = run_json("simulate --hidden 256 --batch 1");
   CHECK(std::stod(cell(table, 1, "step_us")) == one["step_us"].get<double>());
-  CHECK(cell(table, 1, "plan") == one["plan"]["text"]);
+  CHECK(cell(table, 1, "plan") == one["plan"]["text"].get<std::string>());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fit, predict and what-if with --network.
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 #include "tests/experiments/command.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Traces simulated against what an H100 counted and timed (experiments/recipes/access_patterns.py).
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
-#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -3,8 +3,8 @@
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/network/inference_executor.hpp"
-#include "model/feed_forward/network_text.hpp"
-#include "sim/feed_forward/simulate_blocks.hpp"
+#include "model/feed_forward/files/network_text.hpp"
+#include "sim/feed_forward/count_blocks.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 
@@ -36,9 +36,9 @@ Executed execute(const BlocksLayout& layout, const BlocksPlan& plan, const Bitma
   return executed;
 }
 
-std::uint64_t sum(const std::vector<LayerRun>& layers, auto of) {
+std::uint64_t sum(const std::vector<LayerCounts>& layers, auto of) {
   std::uint64_t all = 0;
-  for (const LayerRun& layer : layers) {
+  for (const LayerCounts& layer : layers) {
     all += static_cast<std::uint64_t>(of(layer));
   }
   return all;
@@ -76,17 +76,17 @@ TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every
   for (std::size_t p = 0; p < plan.phases.size(); ++p) {
     const auto& [end, tile] = plan.phases[p];
     INFO("to layer " << end << " of " << executed.inference.entering[p] << " images");
-    const std::vector<LayerRun> layers = count_blocks(chip, layout, tile, first, end);
+    const std::vector<LayerCounts> layers = count_blocks(chip, layout, tile, first, end);
     const auto tiles = static_cast<std::uint64_t>((executed.inference.entering[p] + tile.images() - 1) / tile.images());
     const ptx::Counts& counts = executed.phases[p].counts;
     CHECK(counts.of(ptx::Access::matrix_load).wavefronts ==
-          tiles * sum(layers, [](const LayerRun& layer) { return layer.reads.wavefronts; }));
+          tiles * sum(layers, [](const LayerCounts& layer) { return layer.reads.wavefronts; }));
     CHECK(counts.of(ptx::Access::matrix_load).ideal ==
-          tiles * sum(layers, [](const LayerRun& layer) { return layer.reads.ideal; }));
+          tiles * sum(layers, [](const LayerCounts& layer) { return layer.reads.ideal; }));
     CHECK(counts.of(ptx::Access::matrix_store).wavefronts ==
-          tiles * sum(layers, [](const LayerRun& layer) { return layer.writes.wavefronts; }));
+          tiles * sum(layers, [](const LayerCounts& layer) { return layer.writes.wavefronts; }));
     CHECK(counts.of(ptx::Access::matrix_store).ideal ==
-          tiles * sum(layers, [](const LayerRun& layer) { return layer.writes.ideal; }));
+          tiles * sum(layers, [](const LayerCounts& layer) { return layer.writes.ideal; }));
     first = end;
   }
   CHECK(executed.phases[1].counts.of(ptx::Access::matrix_load).wavefronts >
@@ -107,7 +107,7 @@ TEST_CASE("a layer more reads as many bytes from L2 as its replay", "[fast]") {
     const BlocksPlan plan{geometry.warps, {{end, tile}, {6, tile}}, tile, {1, 2, false}};
     bytes.push_back(execute(layout, plan, images).phases[0].counts.global_bytes);
   }
-  const LayerRun layer = count_blocks(find_chip("h100_sxm").chip, layout, tile, 3, 4).front();
+  const LayerCounts layer = count_blocks(find_chip("h100_sxm").chip, layout, tile, 3, 4).front();
   CHECK(bytes[1] - bytes[0] == 3 * static_cast<std::uint64_t>(layer.l2_bytes));
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses to shared memory against those that kernels wrote down on an H200 (measure --capture), address
 // by address.
-#include "experiments/command/table.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/configuration.hpp"
-#include "model/plan/layout.hpp"
+#include "model/base/table.hpp"
+#include "model/families/layout.hpp"
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/trace/capture_difference.hpp"
 #include "sim/trace/trace_file.hpp"

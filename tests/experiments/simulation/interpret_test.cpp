@@ -239,7 +239,7 @@ TEST_CASE("interpreted batch groups and clusters give what the reference gives")
 }
 
 TEST_CASE("interpreted samples of different lengths end each for itself, forward and backward") {
-  const auto check = [&](const auto& c) {
+  for_every_kind([](const auto& c) {
     CAPTURE(c.text());
     Given g = uneven(c.network);
     InterpretedKernel kernel(c.layout(), g.biases(), /*most_steps=*/4);
@@ -247,13 +247,7 @@ TEST_CASE("interpreted samples of different lengths end each for itself, forward
       g.backward = backward;
       check_right(interpret(kernel, c.network, g), expected(c, g), c.network.precision);
     }
-  };
-  for (const Shape& shape : kEveryKind) {
-    check(sparse_case(shape));
-  }
-  for (const DenseShape& shape : kEveryDenseKind) {
-    check(dense_case(shape));
-  }
+  });
 }
 
 TEST_CASE("the exchange, its waits and the place of the state in L2 change no bit of an interpreted result") {
@@ -291,28 +285,7 @@ TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are ri
 }
 
 TEST_CASE("NaN and infinity travel through interpreted kernels as in the reference") {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
-  const auto check = [&](const auto& c) {
-    CAPTURE(c.text());
-    const Given usual = given(c.network, 4);
-    InterpretedKernel kernel(c.layout(), usual.biases());
-    for (const float poison : {kNan, -kNan, kInfinity, -kInfinity}) {
-      Given g = usual;
-      g.input[(1 * c.network.batch + 0) * static_cast<std::size_t>(c.network.rows()) + 7] = poison;
-      check_right(interpret(kernel, c.network, g), expected(c, g), c.network.precision);
-      Given at_start = usual;
-      at_start.steps = 2;
-      at_start.initial[7] = poison;
-      check_right(interpret(kernel, c.network, at_start), expected(c, at_start), c.network.precision);
-    }
-  };
-  for (const Shape& shape : kEveryKind) {
-    check(sparse_case(shape));
-  }
-  for (DenseShape shape : kEveryDenseKind) {
-    shape.density = 1;  // zeros that are multiplied by infinity are not the reference's
-    check(dense_case(shape));
-  }
+  for_every_poison([](const auto& c, const Given& g) { check_interpreted(c, g); });
 }
 
 TEST_CASE("interpreted kernels touch shared memory where the simulator says that they do") {

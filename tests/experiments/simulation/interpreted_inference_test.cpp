@@ -8,11 +8,12 @@
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/dense_layer/whole_layers.hpp"
-#include "model/feed_forward/network_text.hpp"
-#include "model/feed_forward/plan/blocks_plan_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -67,7 +68,7 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
     const NetworkStructure structure = find_structure(network);
     const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
-    const BlocksPlan plan = choose_blocks_plan(find_chip("h100_sxm").chip, geometry);
+    const BlocksPlan plan = dropping_plan(find_chip("h100_sxm").chip, geometry);
     InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 150, kSms, "sm_90"));
     for (const int count : {0, 1, 150}) {
       INFO(count << " images");
@@ -89,8 +90,8 @@ TEST_CASE("interpreted kernels of whole layers have the categories of the refere
     const NetworkStructure structure = whole_layers(network);
     const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
-    const BlocksPlan plan = read_blocks_plan(
-        "warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!", network.layers());
+    const auto plan = std::get<DenseLayerPlan>(parse_feed_forward_plan(
+        "dense_layer warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!"));
     InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 70, kSms, "sm_90"));
     for (const int count : {1, 70}) {
       INFO(count << " images");
@@ -126,7 +127,7 @@ TEST_CASE("lower bounds end where all features are at the clip, rows without a n
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     REQUIRE(layout.keeps_clipped);
     const Chip chip = find_chip("h100_sxm").chip;
-    instructions(blocks_program(layout, choose_blocks_plan(chip, geometry), 20, kSms, "sm_90"));
+    instructions(blocks_program(layout, dropping_plan(chip, geometry), 20, kSms, "sm_90"));
     StreamedPlan plan = choose_streamed_plan(chip, network, structure);
     plan.warps = plan.team = 2;
     const BlocksLayout streamed = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
@@ -152,7 +153,7 @@ TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", 
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     InferenceExecutor inference = inference_on<InterpretedProgram>(
         is_wide ? streamed_program(layout, streamed, images, kSms, "sm_90")
-                : blocks_program(layout, choose_blocks_plan(chip, geometry), images, kSms, "sm_90"));
+                : blocks_program(layout, dropping_plan(chip, geometry), images, kSms, "sm_90"));
     const Bitmaps drawn = random_images(images, network.neurons.front(), 5);
     inference.upload(drawn);
     const Inference result = inference.infer();
@@ -180,7 +181,7 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
     plan.warps = 2;
     plan.team = 1 + drawn % 3;
     plan.at_once = 1 + drawn / 2 % 2;
-    INFO(text << ": " << onchip::text(plan));
+    INFO(text << ": " << to_string(plan));
     const BlocksLayout layout = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
     InferenceExecutor inference =
         inference_on<InterpretedProgram>(streamed_program(layout, plan, 150, kSms + drawn % 2, "sm_90"));
@@ -199,12 +200,12 @@ TEST_CASE("interpreted unstructured kernels have the categories of the reference
     const FeedForward network = read_network(text);
     for (const ReadOrder order : {ReadOrder::ascending, ReadOrder::bank_aware}) {
       for (const int images_each : {0, 1, 2, 8}) {  // of a tile; 0: as chosen
-        UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, network, order);
+        UnstructuredPlan plan = dropping_plan(find_chip("h100_sxm").chip, network, order);
         for (UnstructuredPhase& phase : plan.phases) {
           phase.tile = images_each == 0 ? phase.tile : UnstructuredTile{images_each, images_each < 8};
         }
         plan.warps = images_each == 0 ? 4 : 2;
-        INFO(text << ": " << onchip::text(plan));
+        INFO(text << ": " << to_string(plan));
         const UnstructuredLayout layout = pack_unstructured(network, plan);
         InferenceExecutor inference =
             inference_on<InterpretedProgram>(unstructured_program(layout, 100, kSms, "sm_90"));
@@ -224,7 +225,7 @@ TEST_CASE("images of any values enter interpreted kernels as lists, and bitmaps 
   for (const std::string& text : kAnyNetworks) {
     INFO(text);
     const FeedForward network = read_network(text);
-    const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, network);
+    const UnstructuredPlan plan = dropping_plan(find_chip("h100_sxm").chip, network);
     const UnstructuredLayout layout = pack_unstructured(network, plan);
     InferenceExecutor lists =
         inference_on<InterpretedProgram>(unstructured_program(layout, 70, kSms, "sm_90", {.takes_lists = true}));
@@ -258,7 +259,7 @@ TEST_CASE("interpreted kernels keep the features of any layer, bit by bit those 
     for (int layers = 1; layers <= network.layers(); ++layers) {
       INFO(text << " after " << layers << " layers");
       const FeedForward first = first_layers(network, layers);
-      const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, first);
+      const UnstructuredPlan plan = dropping_plan(find_chip("h100_sxm").chip, first);
       const UnstructuredLayout layout = pack_unstructured(first, plan);
       InferenceExecutor inference = inference_on<InterpretedProgram>(
           unstructured_program(layout, 80, kSms, "sm_90", {.takes_lists = true, .keeps_features = true}));
@@ -275,7 +276,7 @@ TEST_CASE("features lie beyond 2^32 elements where there are so many", "[fast]")
   // The list behind the first phase already has 2^22 positions of 1024 features each, whose memory is not there.
   constexpr std::size_t kNeurons = 1024, kBefore = std::size_t{1} << 22, kImages = 40, kRoom = std::size_t{1} << 25;
   const FeedForward network = read_network("random:neurons=1024,layers=6,degree=8,values=uniform:-1..1");
-  const UnstructuredPlan plan = choose_unstructured_plan(find_chip("h100_sxm").chip, network);
+  const UnstructuredPlan plan = dropping_plan(find_chip("h100_sxm").chip, network);
   const UnstructuredLayout layout = pack_unstructured(network, plan);
   const InferenceProgram program = unstructured_program(layout, kBefore + kImages, kSms, "sm_90");
   ptx::Machine machine(ptx::parse(compile_ptx(program.kernels.front().request), "unstructured.ptx"));

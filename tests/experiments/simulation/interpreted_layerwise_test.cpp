@@ -2,7 +2,7 @@
 // What stands between the products of the libraries that feed-forward kernels are compared with, interpreted.
 #include "kernels/baselines/feed_forward.hpp"
 #include "model/base/numeric.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "sim/ptx/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
@@ -128,7 +128,7 @@ TEST_CASE("sparse weights become the dense ones that a library multiplies", "[fa
     allow(sparse.column);
     allow(sparse.value);
     allow(dense);
-    const DenseArguments arguments{sparse.row_begin.data(),
+    const DenseArguments arguments{reinterpret_cast<const long long*>(sparse.row_begin.data()),
                                    sparse.column.data(),
                                    sparse.value.data(),
                                    dense.data(),

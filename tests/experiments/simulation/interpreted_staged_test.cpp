@@ -4,11 +4,12 @@
 #include "kernels/feed_forward/network/inference_executor.hpp"
 #include "kernels/feed_forward/staged_program.hpp"
 #include "model/feed_forward/data/digits.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,7 @@ constexpr int kSms = 1;
 
 // One set of images after another, by the same kernels.
 void check_staged(const FeedForward& network, const std::vector<Bitmaps>& sets, const std::string& plan_text) {
-  const StagedPlan plan = parse_staged_plan(plan_text);
+  const StagedPlan plan = staged_plan(plan_text);
   const StagedLayout layout = stage_network(network, plan);
   const int most = std::ranges::max(sets, {}, &Bitmaps::images).images;
   InferenceExecutor interpreted = inference_on<InterpretedProgram>(staged_program(layout, most, kSms, "sm_90"));
@@ -49,7 +50,7 @@ void check_staged(const FeedForward& network, const std::vector<Bitmaps>& sets, 
 // Of the last layer, of all images.
 void check_features(const FeedForward& network, const Bitmaps& images, const std::string& plan_text) {
   INFO(network.name << ", " << plan_text);
-  const StagedLayout layout = stage_network(network, parse_staged_plan(plan_text + " keep_dead"));
+  const StagedLayout layout = stage_network(network, staged_plan(plan_text + " keep_dead"));
   InferenceExecutor interpreted =
       inference_on<InterpretedProgram>(staged_program(layout, images.images, kSms, "sm_90"));
   interpreted.upload(images);
@@ -120,7 +121,7 @@ TEST_CASE("an interpreted staged plan has the wavefronts that were counted from 
   for (const char* text : {"random:neurons=500,layers=3,degree=power-law:1..60,bias=-0.2", "spdnn:1024x2"}) {
     for (const char* plan_text : {"staged block_outputs=64 staged_bytes=2400", "staged unblocked"}) {
       const FeedForward network = read_network(text);
-      const StagedPlan plan = parse_staged_plan(plan_text);
+      const StagedPlan plan = staged_plan(plan_text);
       const StagedLayout layout = stage_network(network, plan);
       const InferenceProgram program = staged_program(layout, 30, kSms, "sm_90");
       const auto interpreted = std::make_shared<InterpretedProgram>(program);

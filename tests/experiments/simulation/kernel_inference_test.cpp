@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks that run images, by kernels that are interpreted.
-#include "kernels/feed_forward/network/kernel_inference.hpp"
+#include "kernels/api/kernel_inference.hpp"
 
+#include "kernels/api/inference_plan.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
-#include "kernels/feed_forward/network/planned_network.hpp"
 
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "kernels/feed_forward/unstructured_program.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +28,7 @@ namespace onchip {
 namespace {
 
 constexpr std::size_t kPlenty = std::size_t{1} << 26;
+const ImagesAsked kSomeImages{.images = "digits:1000"};
 
 InferenceTarget interpreted(std::size_t bytes, std::vector<int>* loaded = nullptr) {
   InferenceTarget target;
@@ -62,19 +64,19 @@ std::vector<int> most_features(const Bitmaps& images, std::size_t many) {
 }  // namespace
 
 TEST_CASE("a network runs by the kernel that it has, with what the reference has", "[fast]") {
-  struct Case {
+  struct Expected {
     std::string text, plan;
     double shared_kib = 227;
   };
   const std::string blocks = "random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1";
   for (const auto& [text, plan, shared_kib] :
-       {Case{blocks, "blocks"}, Case{blocks, "streamed", 2}, Case{"spdnn:64x7,moved=0.1", "blocks"},
-        Case{"random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured"}}) {
+       {Expected{blocks, "blocks"}, Expected{blocks, "streamed", 2}, Expected{"spdnn:64x7,moved=0.1", "blocks"},
+        Expected{"random:neurons=50-70-20,values=uniform:-1..1,degree=9", "unstructured"}}) {
     INFO(text);
     InferenceTarget target = interpreted(kPlenty);
     target.chip.smem_bytes_per_block.value = 1024 * shared_kib;
     target.chip.sm_count.value = target.sms;
-    const auto by_kernels = kernel_inference(read_network(text), target);
+    const auto by_kernels = kernel_inference(read_network(text), target, kSomeImages);
     const auto by_reference = reference_inference(read_network(text));
     CHECK(by_kernels->plan().starts_with(plan));
     CHECK(by_reference->plan() == "reference");
@@ -93,7 +95,7 @@ TEST_CASE("a network runs by the kernel that it has, with what the reference has
     }
     for (NetworkInference* inference : {by_kernels.get(), by_reference.get()}) {
       CHECK_THROWS_WITH(inference->features(random_images(1, neurons, 5), 99),
-                        Catch::Contains("layers; found a request for the features after 99"));
+                        Catch::Matchers::Contains("layers; found a request for the features after 99"));
       CHECK_THROWS_AS(inference->infer(random_images(1, neurons + 1, 5)), InputError);
     }
   }
@@ -106,7 +108,7 @@ TEST_CASE("the challenge's networks have the plans that they are made for", "[sl
     INFO(text);
     InferenceTarget target = interpreted(std::size_t{80} << 30);
     target.sms = 132;
-    CHECK(kernel_inference(read_network(text), target)->plan().starts_with(plan));
+    CHECK(kernel_inference(read_network(text), target, kSomeImages)->plan().starts_with(plan));
   }
 }
 
@@ -115,7 +117,7 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
   const Bitmaps images = random_images(600, 40, 3);
   const auto by_reference = reference_inference(network);
   std::vector<int> loaded;
-  const auto by_kernels = kernel_inference(network, interpreted(120000, &loaded));
+  const auto by_kernels = kernel_inference(network, interpreted(120000, &loaded), kSomeImages);
   const Inference inference = by_kernels->infer(images);
   CHECK(inference.categories == by_reference->infer(images).categories);
   CHECK(inference.entering.front() == 600);
@@ -124,10 +126,10 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
   REQUIRE(loaded.size() == 2);
   CHECK((loaded.front() % 32 == 0 && loaded.front() < 300));
   try {
-    kernel_inference(network, interpreted(10000))->infer(images);
+    kernel_inference(network, interpreted(10000), kSomeImages)->infer(images);
     FAIL("10000 bytes are not enough");
   } catch (const DoesNotFit& problem) {
-    CHECK_THAT(problem.what(), Catch::Contains("bytes of device memory; 10000 are available"));
+    CHECK_THAT(problem.what(), Catch::Matchers::Contains("bytes of device memory; 10000 are available"));
   }
 }
 
@@ -147,26 +149,29 @@ TEST_CASE("what no kernel can hold is refused with what it needs and what there 
   const FeedForward network = read_network("random:neurons=65536,layers=1,degree=1");
   InferenceTarget target = interpreted(kPlenty);
   try {
-    kernel_inference(network, target);
+    kernel_inference(network, target, kSomeImages);
     FAIL("65536 neurons do not fit");
   } catch (const DoesNotFit& problem) {
     CHECK_THAT(problem.what(),
-               Catch::Contains("has no kernel on H100 SXM; blocks: ") &&
-                   Catch::Contains("unstructured: an image of 65536 neurons takes 514 KiB of shared memory") &&
-                   Catch::Contains("has 227 KiB; the CPU reference runs it"));
+               Catch::Matchers::Contains("has no kernel on H100 SXM; blocks: ") &&
+                   Catch::Matchers::Contains("unstructured: an image of 65536 neurons takes 514 KiB of shared memory") &&
+                   Catch::Matchers::Contains("has 227 KiB; the CPU reference runs it"));
   }
   target.chip.smem_bytes_per_block.value = 514 << 10;
-  CHECK(choose_unstructured_plan(target.chip, network).phases.size() == 1);
+  CHECK(choose_unstructured_plan(target.chip, network, given_activity(network, 1000, 1))->phases.size() == 1);
 }
 
 TEST_CASE("networks that nobody chose have the categories of the reference, interpreted", "[slow]") {
   for (int seed = 1; seed <= 40; ++seed) {
+    if (!is_chosen(seed, 3)) {
+      continue;
+    }
     const std::string text = random_network_text(seed, 150, 6);
     INFO(text);
     const FeedForward network = read_network(text);
     InferenceTarget target = interpreted(kPlenty);
     target.chip.sm_count.value = target.sms;
-    const auto by_kernels = kernel_inference(network, target);
+    const auto by_kernels = kernel_inference(network, target, kSomeImages);
     INFO(by_kernels->plan());
     const Bitmaps images = random_images(50, network.neurons.front(), static_cast<std::uint64_t>(seed));
     CHECK(by_kernels->infer(images).categories == reference_inference(network)->infer(images).categories);
@@ -203,7 +208,7 @@ TEST_CASE("several GPUs have the categories of one, whatever the order of the im
   const FeedForward network = read_network("random:neurons=64,layers=6,degree=24,blocks=16,bias=-0.1");
   InferenceTarget target = interpreted(kPlenty);
   target.chip.sm_count.value = target.sms;
-  const PlannedProgram planned = plan_network(network, target);
+  const PlannedProgram planned = plan_inference(network, target, plan_images(network, kSomeImages));
   const Bitmaps images = random_images(90, 64, 9);
   const std::vector<int> categories = reference_inference(network)->infer(images).categories;
   for (const int gpus : {1, 3}) {

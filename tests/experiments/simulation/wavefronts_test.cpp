@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated shared-memory accesses against an H200's counters (experiments/recipes/wavefronts.py), to the last
 // wavefront.
-#include "experiments/command/table.hpp"
-#include "experiments/measurement/configuration.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "model/base/parallel.hpp"
-#include "model/plan/layout.hpp"
+#include "model/base/table.hpp"
+#include "model/families/layout.hpp"
+#include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
-#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

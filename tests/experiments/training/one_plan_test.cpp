@@ -2,7 +2,7 @@
 // The plan of a training that is predicted is the one that is replayed and launched, before a compiler has spoken.
 #include "experiments/training/simulate.hpp"
 #include "kernels/api/confirmed_plan.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "model/base/random.hpp"
 #include "tests/catch.hpp"
 

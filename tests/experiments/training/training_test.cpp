@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps as predicted and as measured on an H100 by a prototype and by cuDNN. Nothing was fitted to these rows.
-#include "experiments/command/table.hpp"
+#include "model/base/table.hpp"
 #include "model/training/planner.hpp"
+#include "model/training/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/experiments/command.hpp"
 
@@ -90,6 +91,27 @@ TEST_CASE("validate scores files of training steps", "[fast]") {
   CHECK(json["mape_percent"].get<double>() < 6);
   CHECK(json["kendall_tau"].get<double>() > 0.95);
   require_refusal("validate " + file + " --machine-code", "is of inference");
+}
+
+TEST_CASE("validate says what cost terms are worth to training steps", "[fast]") {
+  const std::string file = ONCHIP_SOURCE_DIR "/experiments/data/h200/training_lstm.csv";
+  const Json json = run_json("validate " + file + " --without training_turn");
+  const Json& used = json.at("without").at("used");
+  CHECK(json.at("without").at("terms") == Json{"training_turn"});
+  CHECK(used.at("points") == json.at("points"));
+  CHECK(used.at("mape_without_percent") > used.at("mape_percent"));
+  // The row's other time is that of a chip without the term.
+  const Json changed = run_json("validate " + file + " --set cost.training_turn=0", 1);
+  for (std::size_t row = 0; row < json.at("rows").size(); ++row) {
+    CHECK(json["rows"][row].at("without_us") == changed.at("rows").at(row).at("predicted_us"));
+  }
+  const Json all = run_json("validate " + file + " --without all").at("terms");
+  CHECK(all.size() == run_json("chips --cost-terms").at("terms").size());
+  for (const Json& term : all) {
+    const std::string name = term.at("term");
+    CHECK((term.at("points") > 0) == (name.starts_with("training_") || name == "transfers_exposed"));
+  }
+  require_refusal("validate " + file + " --without training_trun", "did you mean 'training_turn'?");
 }
 
 TEST_CASE("regression: sparse training steps take about as long as predicted", "[fast]") {

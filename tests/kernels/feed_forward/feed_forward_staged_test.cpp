@@ -4,10 +4,11 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/feed_forward/data/digits.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <string>
 
@@ -17,7 +18,7 @@ TEST_CASE("kernels of staged plans keep what they need in registers", "[fast]") 
   for (const char* plan : {"staged", "staged l1", "staged unblocked fp16", "staged images=32",
                            "staged block_outputs=1024 staged_bytes=98304"}) {
     INFO(plan);
-    const ResourceReport resources = compile(staged_request(parse_staged_plan(plan), "sm_90")).resources;
+    const ResourceReport resources = compile(staged_request(staged_plan(plan), "sm_90")).resources;
     CHECK(resources.spill_bytes == 0);
   }
 }
@@ -35,8 +36,8 @@ TEST_CASE("staged plans have the categories of the reference on a GPU, in each o
         INFO(text << ", " << plan << ", " << count << " images");
         const Bitmaps images =
             text[0] == 's' ? synthetic_digits(1024, 0, count) : random_images(count, network.neurons.front(), 3);
-        InferenceExecutor inference = inference_on<DeviceProgram>(staged_program(
-            stage_network(network, parse_staged_plan(plan)), count, device.sm_count, device.architecture));
+        InferenceExecutor inference = inference_on<DeviceProgram>(
+            staged_program(stage_network(network, staged_plan(plan)), count, device.sm_count, device.architecture));
         inference.upload(images);
         const std::vector<int> reference = infer_reference(network, images).categories;
         CHECK(inference.infer().categories == reference);

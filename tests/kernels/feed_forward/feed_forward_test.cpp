@@ -6,10 +6,11 @@
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <cstdint>
 #include <random>
@@ -26,8 +27,8 @@ BlocksGeometry geometry_of(const std::string& network) {
 
 InferenceProgram program_of(const BlocksLayout& layout, int images) {
   const DeviceInfo device = device_info();
-  return blocks_program(layout, choose_blocks_plan(find_chip("h100_sxm").chip, layout.geometry), images,
-                        device.sm_count, device.architecture);
+  return blocks_program(layout, dropping_plan(find_chip("h100_sxm").chip, layout.geometry), images, device.sm_count,
+                        device.architecture);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/network/plan_cache.hpp"
 
+#include "kernels/api/inference_plan.hpp"
 #include "kernels/feed_forward/network/planned_network.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/runtime/small_kernels.hpp"
 
@@ -20,7 +21,9 @@ PlannedProgram plan(const std::string& network, const std::string& chip = "h100_
   target.chip = find_chip(chip).chip;
   target.architecture = "sm_90";
   target.sms = static_cast<int>(target.chip.sm_count.value);
-  return plan_network(read_network(network), target, "streamed");
+  const FeedForward made = read_network(network);
+  return plan_inference(made, target, plan_images(made, {.images = "digits:1000"}),
+                        {.family = std::string(StreamedPlan::kName)});
 }
 
 // Contents of all arrays of the program.
@@ -66,12 +69,13 @@ TEST_CASE("what a plan depends on makes another one", "[fast]") {
     CHECK_FALSE(plan(network).cached);
     CHECK(plan(network).cached);
   }
-  CHECK_FALSE(plan("spdnn:64x5", "a100").cached);
+  CHECK_FALSE(plan("spdnn:64x5", "h200").cached);
   const FeedForward network = read_network("spdnn:64x5");
   const Activity some = given_activity(network, 1000, 0.1), others = given_activity(network, 1000, 0.2);
   int asked = 0;
   for (const Activity* activity : {&some, &others, &some}) {
-    PlanCache(network).plan("blocks", find_chip("h100_sxm").chip, activity, [&] { return std::to_string(++asked); });
+    PlanCache(network).plan("blocks", find_chip("h100_sxm").chip, numbers_of(*activity),
+                            [&]() -> Found<std::string> { return std::to_string(++asked); });
   }
   CHECK(asked == 2);
 }
@@ -82,13 +86,13 @@ TEST_CASE("a reason why there is no plan is found again, but not in a torn file 
   const FeedForward network = read_network("spdnn:64x5");
   const Chip chip = find_chip("h100_sxm").chip;
   int asked = 0;
-  const auto refuse = [&]() -> std::string {
+  const auto refuse = [&] {
     ++asked;
-    throw InputError("it does not fit");
+    return Found<std::string>::nothing("it does not fit");
   };
   for (int i = 0; i < 2; ++i) {
     PlanCache of(network);
-    CHECK_THROWS_WITH(of.plan("blocks", chip, nullptr, refuse), "it does not fit");
+    CHECK(of.plan("blocks", chip, "digits:1000", refuse).why() == "it does not fit");
     CHECK(of.has_found() == (i == 1));
   }
   CHECK(asked == 1);

@@ -2,7 +2,7 @@
 // Masks of LSTMs that are trained sparse.
 #pragma once
 
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "tests/kernels/training/training_cases.hpp"
 
 #include <cstdint>

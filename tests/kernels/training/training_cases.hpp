@@ -4,7 +4,7 @@
 
 #include "kernels/api/confirmed_plan.hpp"
 #include "kernels/runtime/kernel_program.hpp"
-#include "kernels/training/sparse/program.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/random.hpp"

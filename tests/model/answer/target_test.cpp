@@ -2,8 +2,8 @@
 // From a target to the least that a chip must have: the same as trying every value that hardware can have.
 #include "model/answer/target.hpp"
 #include "experiments/validation/drawn_questions.hpp"
-#include "model/answer/ask.hpp"
 #include "model/answer/least.hpp"
+#include "model/ask/ask.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/chip_keys.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/whole_network.hpp"
-#include "model/answer/ask.hpp"
+#include "model/ask/ask.hpp"
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
 

@@ -2,7 +2,7 @@
 #include "model/dense/geometry.hpp"
 
 #include "model/dense/family.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "tests/catch.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the planner chooses of the dense family: storages, clusters and batch groups, tiles in shared memory.
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include "model/base/error.hpp"
 #include "model/dense/bitmap.hpp"

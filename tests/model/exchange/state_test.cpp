@@ -3,7 +3,7 @@
 #include "model/exchange/state.hpp"
 
 #include "model/dense/family.hpp"
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "model/sparse/family.hpp"
 #include "tests/catch.hpp"
 

@@ -3,7 +3,7 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/feed_forward/dense_layer/whole_layers.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 #include "tests/catch.hpp"
@@ -190,8 +190,8 @@ TEST_CASE("what plans of blocks cannot run is refused with the reason", "[fast]"
   CHECK_THROWS_WITH(pack("spdnn:1024x2,clip=none"), Catch::Matchers::Contains("need a clip"));
   const FeedForward large = read_network("spdnn:16384x1");
   const BlocksGeometry geometry = blocks_geometry(large, find_structure(large));
-  CHECK_THROWS_WITH(choose_blocks_plan(find_chip("h100_sxm").chip, geometry),
-                    Catch::Matchers::Contains("of shared memory"));
+  CHECK(largest_tile(find_chip("h100_sxm").chip, geometry, 2, 2).why() ==
+        "8 images of up to 16384 neurons take 544 KiB of shared memory; a block of H100 SXM has 227 KiB");
 }
 
 }  // namespace onchip

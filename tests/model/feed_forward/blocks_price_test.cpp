@@ -2,10 +2,10 @@
 #include "model/feed_forward/plan/blocks_price.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
-#include "model/feed_forward/plan/blocks_plan_text.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <algorithm>
 #include <array>
@@ -112,7 +112,7 @@ TEST_CASE("the terms of an inference sum to its time, and those of its launches"
   const Examined examined("spdnn:1024x24");
   const Chip chip = find_chip("h100_sxm").chip;
   const Activity activity = halving(examined.work, 60000);
-  const BlocksPlan plan = choose_blocks_plan(chip, examined.work, activity);
+  const BlocksPlan plan = *choose_blocks_plan(chip, examined.work, activity);
   const InferencePrice price = price_blocks(chip, examined.work, activity, plan);
   CHECK_THAT(price.us, WithinRel(price.terms.total(), 1e-9));
   double launches = 4e6 * chip.library_node_seconds;
@@ -128,13 +128,13 @@ TEST_CASE("the terms of an inference sum to its time, and those of its launches"
   CHECK(price.floor_us <= price.low_us);
   CHECK(price.low_us < price.us);
   CHECK(price.us < price.high_us);
-  CHECK(price.terms[price.binding] == std::ranges::max_element(price.terms, {}, &Term::us)->us);
+  CHECK(price.terms[price.binding()] == std::ranges::max_element(price.terms, {}, &Term::us)->us);
 }
 
 TEST_CASE("an inference takes no longer with fewer images, more SMs or a quicker clock", "[fast]") {
   const Examined examined("spdnn:1024x24");
   const Chip chip = find_chip("h100_sxm").chip;
-  const BlocksPlan plan = choose_blocks_plan(chip, examined.work.geometry);
+  const BlocksPlan plan = dropping_plan(chip, examined.work.geometry);
   const auto us = [&](const Chip& on, int images) {
     return price_blocks(on, examined.work, halving(examined.work, images), plan).us;
   };
@@ -156,7 +156,7 @@ TEST_CASE("where dead images are dropped is found quickly, for any course of the
   for (const char* text : {"spdnn:1024x120", "random:neurons=2000,layers=7,degree=20,blocks=16,clip=1"}) {
     INFO(text);
     const Examined examined(text);
-    const BlocksPlan fixed = choose_blocks_plan(chip, examined.work.geometry);
+    const BlocksPlan fixed = dropping_plan(chip, examined.work.geometry);
     std::mt19937 random(1);
     for (int drawn = 0; drawn < 20; ++drawn) {
       Activity activity{static_cast<int>(random() % 100000) + 1, {}, static_cast<int>(random() % 30), 0};
@@ -166,9 +166,9 @@ TEST_CASE("where dead images are dropped is found quickly, for any course of the
         alive = std::floor(alive * (random() % 3 == 0 ? 1 : static_cast<double>(random() % 100) / 99));
       }
       const auto begin = std::chrono::steady_clock::now();
-      const BlocksPlan plan = choose_blocks_plan(chip, examined.work, activity);
+      const BlocksPlan plan = *choose_blocks_plan(chip, examined.work, activity);
       CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));  // 10 ms, on an idle machine
-      CHECK(plan == choose_blocks_plan(chip, examined.work, activity));
+      CHECK(plan == *choose_blocks_plan(chip, examined.work, activity));
       require_legal(plan, examined.work.geometry, chip);
       const BlocksPricer pricer(chip, examined.work, activity);
       CHECK(pricer.price(plan).us <= pricer.price(fixed).us);
@@ -243,7 +243,7 @@ TEST_CASE("streamed and unstructured plans are priced in terms that sum up, long
   const NetworkStructure structure = find_structure(network);
   const StreamedPlan streamed = choose_streamed_plan(chip, network, structure);
   const BlocksWork work = blocks_work(network, structure, streamed_geometry(network, structure, streamed.chain));
-  const UnstructuredPlan unstructured = choose_unstructured_plan(chip, random);
+  const UnstructuredPlan unstructured = dropping_plan(chip, random);
   const std::vector<UnstructuredWork> steps = unstructured_work(random, unstructured);
   double streamed_before = 0, unstructured_before = 0;
   for (const int images : {1000, 10000, 60000}) {
@@ -283,8 +283,8 @@ TEST_CASE("unstructured layers are priced within 12 %, of short rows and long on
         read_network("random:neurons=" + std::to_string(probe.neurons) +
                      ",layers=80,clip=32,degree=" + std::to_string(probe.degree) + ",values=" + probe.values);
     const std::string tile = probe.tile;
-    const UnstructuredPlan plan =
-        read_unstructured_plan("unstructured warps=16 order=ascending phases=40:" + tile + ",80:" + tile, 80);
+    const auto plan = std::get<UnstructuredPlan>(
+        parse_feed_forward_plan("unstructured ascending warps=16 phases=40:" + tile + ",80:" + tile));
     const InferencePrice price = price_unstructured(chip, network, unstructured_work(network, plan),
                                                     given_activity(network, 132 * probe.images, 1), plan);
     CAPTURE(network.name, tile, price.us);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/equal_rows.hpp"
 #include "model/feed_forward/reference.hpp"
-#include "model/feed_forward/structure/equal_rows.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST_CASE("a network that is shuffled has the categories of the one that is not"
   const FeedForward shuffled = read_network("spdnn:1024x20,bias=uniform:-0.3..-0.2,shuffle=yes");
   CHECK(natural.layer(3) != shuffled.layer(3));
   const ReferenceResult a = infer_reference(natural, digits), b = infer_reference(shuffled, digits);
-  CHECK(!a.categories.empty());
+  CHECK(a.categories.size() == 21);
   CHECK(a.categories == b.categories);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ std::vector<StagedCounts> counts_of(const std::string& network_text, const Stage
 }
 
 double price_us(const std::string& plan_text, const std::string& network, std::vector<std::int64_t> alive) {
-  const StagedPlan plan = parse_staged_plan(plan_text);
+  const StagedPlan plan = staged_plan(plan_text);
   const std::vector<StagedCounts> counts = counts_of(network, plan);
   alive.resize(counts.size(), alive.back());
   return price_staged(find_chip("h200").chip, plan, counts, alive).terms.total();
@@ -55,7 +56,7 @@ TEST_CASE("what a staged layer makes the hardware do is counted from its layout"
     layer.weights.value.insert(layer.weights.value.end(), {1, 1});
     layer.weights.row_begin.push_back(layer.weights.nnz());
   }
-  const StagedPlan plan = parse_staged_plan("staged block_outputs=32");
+  const StagedPlan plan = staged_plan("staged block_outputs=32");
   const StagedCounts counts = count(stage(layer, plan), plan);
   CHECK(counts.slice_rows == 2);
   CHECK(counts.gather_wavefronts == 2);
@@ -66,7 +67,7 @@ TEST_CASE("what a staged layer makes the hardware do is counted from its layout"
   CHECK(counts.chunks == 1);
   CHECK(counts.chain == 2);
   CHECK(counts.record_bytes == 2 * 32 * 6 + 64 * 2);
-  const StagedPlan unstaged = parse_staged_plan("staged l1 block_outputs=32");
+  const StagedPlan unstaged = staged_plan("staged l1 block_outputs=32");
   const StagedCounts direct = count(stage(layer, unstaged), unstaged);
   CHECK(direct.gather_wavefronts == 2);
   CHECK(direct.feature_sectors == 8);
@@ -147,13 +148,13 @@ TEST_CASE("the staged plan that is chosen is no slower than the usual one", "[fe
   const Chip chip = find_chip("h200").chip;
   const FeedForward network = read_network("spdnn:4096x4");
   const std::vector<std::int64_t> alive{60000, 30000, 10000, 2000};
-  const StagedPlan chosen = choose_staged_plan(chip, network, alive);
-  CHECK(price_us(text(chosen), "spdnn:4096x4", alive) <= price_us("staged", "spdnn:4096x4", alive));
+  const StagedPlan chosen = *choose_staged_plan(chip, network, alive);
+  CHECK(price_us(to_string(chosen), "spdnn:4096x4", alive) <= price_us("staged", "spdnn:4096x4", alive));
   CHECK(chosen.shared_bytes() <= chip.smem_bytes_per_block);
 }
 
 TEST_CASE("a staged plan that no SM holds is refused with what it needs", "[feed_forward][fast]") {
-  const StagedPlan plan = parse_staged_plan("staged staged_bytes=300000");
+  const StagedPlan plan = staged_plan("staged staged_bytes=300000");
   const std::vector<StagedCounts> counts = counts_of("spdnn:1024x1", plan);
   CHECK_THROWS_WITH(price_staged(find_chip("h200").chip, plan, counts, std::vector<std::int64_t>{10}),
                     Catch::Matchers::Contains("300048 bytes of shared memory"));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/error.hpp"
-#include "model/feed_forward/network_text.hpp"
+#include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/staged/layout.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/plans.hpp"
 
 #include <algorithm>
 #include <string>
@@ -52,7 +53,7 @@ TEST_CASE("a staged layer has the weights of its network in their order, whateve
     for (const char* plan_text : {"staged", "staged block_outputs=32 staged_bytes=48 images=12",
                                   "staged block_outputs=96 images=5 staged_bytes=2000", "staged l1"}) {
       INFO(text << ", " << plan_text);
-      const StagedPlan plan = parse_staged_plan(plan_text);
+      const StagedPlan plan = staged_plan(plan_text);
       const StagedLayout layout = stage_network(network, plan);
       for (int l = 0; l < network.layers(); ++l) {
         const SparseLayer layer = network.layer(l);
@@ -97,13 +98,13 @@ TEST_CASE("a staged plan says itself in a line that reads back", "[feed_forward]
   const std::string usual =
       "staged shared_memory blocked compact_on_device resident fp32 block_outputs=256 images=12 "
       "staged_bytes=24576";
-  CHECK(text(StagedPlan()) == usual);
+  CHECK(to_string(StagedPlan()) == usual);
   for (const char* said : {"staged", "staged l1 unblocked", "staged keep_dead copied", "staged images=1 fp16",
                            "staged compact_on_host copied_ahead block_outputs=1024 staged_bytes=98304"}) {
-    const StagedPlan plan = parse_staged_plan(said);
-    CHECK(parse_staged_plan(text(plan)) == plan);
+    const StagedPlan plan = staged_plan(said);
+    CHECK(staged_plan(to_string(plan)) == plan);
   }
-  CHECK(parse_staged_plan("staged") == StagedPlan());
+  CHECK(staged_plan("staged") == StagedPlan());
 }
 
 TEST_CASE("staged plans that cannot be are refused with what was expected", "[feed_forward][fast]") {
@@ -117,12 +118,12 @@ TEST_CASE("staged plans that cannot be are refused with what was expected", "[fe
       {"staged block_output=32", "did you mean 'block_outputs'?"},
   };
   for (const auto& [text, message] : refused) {
-    CHECK_THROWS_WITH(parse_staged_plan(text), Contains(message));
+    CHECK_THROWS_WITH(staged_plan(text), Contains(message));
   }
   const FeedForward wide = read_network("random:neurons=70000-8,degree=1");
   CHECK_THROWS_WITH(stage_network(wide, {}), Contains("layer 1: staged plans name a layer's inputs by 16 bits, at most "
                                                       "65536 of them; there are 70000"));
   const FeedForward uneven = read_network("random:neurons=8,layers=2,degree=2,values=uniform:0.1..0.2");
-  CHECK_THROWS_WITH(stage_network(uneven, parse_staged_plan("staged fp16")), Contains("layer 1 has a weight that is no "
-                                                                                      "fp16 number"));
+  CHECK_THROWS_WITH(stage_network(uneven, staged_plan("staged fp16")), Contains("layer 1 has a weight that is no "
+                                                                                "fp16 number"));
 }

@@ -3,7 +3,8 @@
 #include "model/feed_forward/structure/structure.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/feed_forward/data/random_network.hpp"
-#include "model/feed_forward/structure/equal_rows.hpp"
+#include "model/feed_forward/equal_rows.hpp"
+#include "model/feed_forward/structure/known_blocks.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
@@ -190,6 +191,147 @@ TEST_CASE("whatever the network, its structure is all of it, and the same for an
       CHECK(structure.layers[l].fill() >= 0.5);
     }
     CHECK(summary(structure).writes.extra == 0);
+  }
+}
+
+namespace {
+
+bool are_same(const LayerStructure& a, const LayerStructure& b) {
+  return a.blocks.row == b.blocks.row && a.blocks.column == b.blocks.column &&
+         a.blocks.column_begin == b.blocks.column_begin && a.remainder == b.remainder &&
+         a.weights_in_blocks == b.weights_in_blocks;
+}
+
+std::vector<std::int32_t> permutation(int count, std::mt19937& random) {
+  std::vector<std::int32_t> to(count);
+  std::iota(to.begin(), to.end(), 0);
+  std::ranges::shuffle(to, random);
+  return to;
+}
+
+// Output r is that of `rows`[r], input c becomes `columns`[c]; values are drawn.
+SparseMatrix permuted(const SparseMatrix& from, const std::vector<std::int32_t>& rows,
+                      const std::vector<std::int32_t>& columns, std::mt19937& random) {
+  SparseMatrix to{from.rows, from.columns, {0}, {}, {}};
+  for (const std::int32_t row : rows) {
+    std::vector<std::int32_t> of_row;
+    for (const std::int32_t column : columns_of(from, row)) {
+      of_row.push_back(columns[column]);
+    }
+    std::ranges::sort(of_row);
+    to.column.insert(to.column.end(), of_row.begin(), of_row.end());
+    to.row_begin.push_back(to.nnz());
+  }
+  to.value.resize(to.column.size());
+  std::ranges::generate(to.value, [&] { return static_cast<float>(1 + random() % 8) / 8; });
+  return to;
+}
+
+// One weight to an input that its row does not have.
+void move_one(SparseMatrix& weights, std::mt19937& random) {
+  int row = 0;
+  do {
+    row = static_cast<int>(random() % weights.rows);
+  } while (columns_of(weights, row).empty() || std::ssize(columns_of(weights, row)) == weights.columns);
+  const auto begin = weights.column.begin() + weights.row_begin[row],
+             end = weights.column.begin() + weights.row_begin[row + 1];
+  std::int32_t to = 0;
+  do {
+    to = static_cast<std::int32_t>(random() % weights.columns);
+  } while (std::find(begin, end, to) != end);
+  *(begin + static_cast<std::ptrdiff_t>(random() % (end - begin))) = to;
+  std::sort(begin, end);
+}
+
+// Sets of 16, 32, ... rows with equal columns, in any order.
+SparseMatrix drawn_in_blocks(std::mt19937& random) {
+  const int sets = 2 + static_cast<int>(random() % 7), inputs = 24 + static_cast<int>(random() % 100);
+  std::vector<std::vector<std::int32_t>> of_row;
+  for (int set = 0; set < sets; ++set) {
+    std::vector<std::int32_t> columns = permutation(inputs, random);
+    columns.resize(random() % 3 == 0 ? 16 : 8 + random() % 9);  // the fewest that fill a block by half
+    std::ranges::sort(columns);
+    of_row.insert(of_row.end(), kBlockRows * (1 + random() % 2), columns);
+  }
+  of_row.resize(of_row.size() + random() % 3);  // rows of nothing
+  std::ranges::shuffle(of_row, random);
+  SparseMatrix weights{static_cast<int>(of_row.size()), inputs, {0}, {}, {}};
+  for (const auto& columns : of_row) {
+    weights.column.insert(weights.column.end(), columns.begin(), columns.end());
+    weights.row_begin.push_back(weights.nnz());
+  }
+  weights.value.assign(weights.column.size(), 1);
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("a layer that is an earlier one with its inputs permuted takes that one's blocks, which a search finds, too",
+          "[feed_forward][fast]") {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const SparseMatrix first = drawn_in_blocks(random);
+    std::vector<std::int32_t> in_order(first.rows);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    KnownBlocks known;
+    CHECK(!known.known(first));
+    CHECK(are_same(known.find(first), find_blocks(first)));
+    const SparseMatrix inputs = permuted(first, in_order, permutation(first.columns, random), random);
+    const std::optional<LayerStructure> taken = known.known(inputs);
+    REQUIRE(taken);
+    CHECK(are_same(*taken, find_blocks(inputs)));
+    check_whole(inputs, *taken);
+    // One weight elsewhere is another layer.
+    SparseMatrix moved = inputs;
+    move_one(moved, random);
+    CHECK(!known.known(moved));
+    CHECK(are_same(known.find(moved), find_blocks(moved)));
+    // Outputs permuted, too: rows are equal where others were.
+    const SparseMatrix outputs =
+        permuted(first, permutation(first.rows, random), permutation(first.columns, random), random);
+    CHECK(are_same(known.find(outputs), find_blocks(outputs)));
+    // Known are all that were searched.
+    const SparseMatrix again = permuted(outputs, in_order, permutation(first.columns, random), random);
+    CHECK(known.known(again));
+    CHECK(are_same(known.find(again), find_blocks(again)));
+    CHECK(known.known(first));
+  }
+}
+
+TEST_CASE("a block's columns for another's, rows as equal as before, are another layer", "[feed_forward][fast]") {
+  // Sets of rows share 0 or 8 inputs with the next: chains of other lengths, as the challenge's layers are.
+  const auto ring = [](int sets, int stride) {
+    SparseMatrix weights{16 * sets, 8 * sets, {0}, {}, {}};
+    for (int row = 0; row < weights.rows; ++row) {
+      std::vector<std::int32_t> columns;
+      for (const int of : {row % sets, (row + stride) % sets}) {
+        for (int i = 0; i < 8; ++i) {
+          columns.push_back(8 * of + i);
+        }
+      }
+      std::ranges::sort(columns);
+      weights.column.insert(weights.column.end(), columns.begin(), columns.end());
+      weights.row_begin.push_back(weights.nnz());
+    }
+    weights.value.assign(weights.column.size(), 1);
+    return weights;
+  };
+  KnownBlocks known;
+  for (const int stride : {1, 2, 4}) {
+    CHECK(!known.known(ring(8, stride)));
+    CHECK(are_same(known.find(ring(8, stride)), find_blocks(ring(8, stride))));
+    CHECK(known.known(ring(8, stride)));
+  }
+}
+
+TEST_CASE("a layer of the challenge is known by an earlier one of its stride", "[feed_forward][fast]") {
+  const FeedForward network = radix_net(1024, 18);
+  KnownBlocks known;
+  for (int l = 0; l < network.layers(); ++l) {
+    const SparseMatrix weights = network.layer(l).weights;
+    CHECK(known.known(weights).has_value() == (l >= 6));
+    CHECK(are_same(known.find(weights), find_blocks(weights)));
   }
 }
 

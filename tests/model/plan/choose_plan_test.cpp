@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The choice between families, and what holds for plans of any.
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include "model/base/error.hpp"
-#include "model/plan/layout.hpp"
+#include "model/families/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/plan/planned.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/plan/plan_text.hpp"
 
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "tests/catch.hpp"
 
 #include <string>

@@ -2,7 +2,7 @@
 // What the tests of the planner share: an H200, its plans for networks, and the family of a plan.
 #pragma once
 
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "tests/model/cases.hpp"
 
 #include <string>

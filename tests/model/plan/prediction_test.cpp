@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/plan/plan.hpp"
+#include "model/families/plan.hpp"
 #include "tests/catch.hpp"
 
 #include <cmath>

@@ -5,10 +5,11 @@
 #include "model/dense/bitmap.hpp"
 #include "model/dense/family.hpp"
 #include "model/dense/price.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "model/sparse/family.hpp"
 #include "model/sparse/search/overflow.hpp"
 #include "tests/catch.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 
@@ -154,7 +155,10 @@ TEST_CASE("no dense plan takes less time or room than its bounds say", "[fast][l
 TEST_CASE("the bounded search finds what the exhaustive one finds", "[fast][long]") {
   int number = 0, fitting = 0;
   for (DrawnQuestion& question : draw_questions(12, 7)) {
-    const RowProfile rows = rows_of(question, number++);
+    if (!is_chosen(number++, 2)) {
+      continue;
+    }
+    const RowProfile rows = rows_of(question, number - 1);
     const Chip& chip = *question.chip;
     const PlannedNetwork found = choose_plan(chip, question.network, rows);
     const PlannedNetwork all = choose_plan(chip, question.network, rows, {}, Effort::exhaustive);
@@ -169,5 +173,5 @@ TEST_CASE("the bounded search finds what the exhaustive one finds", "[fast][long
       CHECK(overload(found.prediction.footprint) <= 1.03 * overload(all.prediction.footprint));
     }
   }
-  CHECK(fitting > 6);
+  CHECK(fitting > 3);
 }

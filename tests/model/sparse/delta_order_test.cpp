@@ -30,7 +30,7 @@ BankRule rule_of(int batch) {
   SparsePlan plan;
   plan.sms = 1;
   plan.threads = 32;
-  return SparseGeometry(network, plan);
+  return BankRule(SparseGeometry(network, plan).plane_unit_bytes);
 }
 
 constexpr std::int32_t kIdle = 1 << 20;

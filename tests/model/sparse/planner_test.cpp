@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the planner chooses of the sparse family: pipelined passes, storage, overflow, splits of rows, indices.
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 
 #include "model/base/error.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/plan/planned.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
-#include "model/sparse/search/row_assignment.hpp"
+#include "model/sparse/row_assignment.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/sparse/split_cases.hpp"
 
@@ -141,7 +141,7 @@ TEST_CASE("conflicts that meet in few loads take fewer wavefronts, nearly as few
   const std::int64_t after = gather_wavefronts(layout).total;
   CHECK(after < before);
   // Of each warp's row no phase order has fewer wavefronts than its fullest set of banks has non-zeros.
-  const BankRule rule(layout.geometry);
+  const BankRule rule(layout.geometry.plane_unit_bytes);
   std::int64_t least = 0;
   for (std::size_t row = 0; row + 1 < layout.first.size(); ++row) {
     std::array<std::int64_t, kMaxBankSets> hits{};

@@ -4,8 +4,8 @@
 
 #include "model/base/error.hpp"
 #include "model/dense/family.hpp"
+#include "model/families/planner.hpp"
 #include "model/library/family.hpp"
-#include "model/plan/planner.hpp"
 #include "model/plan/search.hpp"
 #include "model/sparse/family.hpp"
 #include "tests/catch.hpp"

@@ -2,7 +2,7 @@
 // A workload that the project does not have, with a family for it beside those of recurrences: each question goes to
 // the families of its workload.
 #include "model/dense/family.hpp"
-#include "model/plan/planner.hpp"
+#include "model/families/planner.hpp"
 #include "model/plan/search.hpp"
 #include "model/sparse/family.hpp"
 #include "tests/catch.hpp"

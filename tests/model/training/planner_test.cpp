@@ -322,7 +322,7 @@ TEST_CASE("sparse recurrences are priced by their slots, passes, sub-batches and
     SparseRecurrencePlan plan = choose_sparse_recurrence(h100(), training, is_backward)->plan;
     plan = changed(unsettled(plan), words);
     const SparseRecurrence recurrence = *sparse_recurrence(h100(), training, plan, is_backward);
-    return sparse_recurrence_price(h100(), Precision::fp16, recurrence, is_backward).terms;
+    return sparse_recurrence_price(h100(), Precision::fp16, recurrence).terms;
   };
   const Training sparser = sparse_lstm(1024, 16, 0.1), denser = sparse_lstm(1024, 16, 0.2);
   CHECK(terms(denser, false, "lanes=8")["gather"] > 1.7 * terms(sparser, false, "lanes=8")["gather"]);

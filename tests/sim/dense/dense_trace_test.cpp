@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/dense/dense_trace.hpp"
 
+#include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/plans.hpp"
 

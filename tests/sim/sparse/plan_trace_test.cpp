@@ -2,9 +2,9 @@
 #include "sim/sparse/plan_trace.hpp"
 #include "sim/sparse/gather_trace.hpp"
 
+#include "sim/machine/trace_run.hpp"
 #include "sim/machine/warp_writer.hpp"
 #include "sim/trace/compact_trace.hpp"
-#include "sim/trace/trace_run.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/plans.hpp"
 

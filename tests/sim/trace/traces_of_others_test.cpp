@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Traces as Accel-Sim's tracers write them: what hardware counts of their accesses, which of their blocks run together,
 // and their files. Numbers called measured are an H100's.
+#include "sim/machine/trace_run.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/trace_file.hpp"
-#include "sim/trace/trace_run.hpp"
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"

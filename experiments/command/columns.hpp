@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named columns: each thing that an answer says stands once in a list, with its unit, its meaning and where its value
+// comes from. The table, CSV and JSON of the answer and its part of docs/output.md are made of that list.
+#pragma once
+
+#include "experiments/command/output.hpp"
+#include "model/base/statistics.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace onchip {
+
+// What a row has under a column: nothing where there is none of it. Json: a list in JSON only, or an object whose
+// "text" is the cell of CSV.
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Json>;
+
+// Of whatever a column's function returns.
+template <typename T>
+Value to_value(const T& value) {
+  if constexpr (std::same_as<T, Value> || std::same_as<T, bool> || std::same_as<T, Json>) {
+    return value;
+  } else if constexpr (std::integral<T>) {
+    return static_cast<std::int64_t>(value);
+  } else if constexpr (std::convertible_to<T, std::string_view>) {
+    return std::string(std::string_view(value));
+  } else if constexpr (std::floating_point<T>) {
+    return static_cast<double>(value);
+  } else {
+    return value ? to_value(*value) : Value();  // an optional
+  }
+}
+
+enum class In : std::uint8_t { csv_and_json, csv, json };
+
+struct ColumnInfo {
+  std::string name, unit, help;  // unit: "us"; empty: a count, a share of 1 or a word
+  std::string place = {};        // in JSON: "structure/fill"
+  In in = In::csv_and_json;
+  int digits = 6;
+};
+
+struct ColumnGroup {
+  std::string rows;  // which: "training"
+  std::vector<ColumnInfo> columns;
+};
+
+std::string cell_text(const Value& value, int digits);
+void put_in_json(const ColumnInfo& column, const Value& value, Json& json);  // nothing where there is none
+Json timing_json(const Timing& timing);
+std::string list_text(const Table& one_row, std::span<const ColumnInfo> columns);
+
+// What the columns of these rows mean, as an answer of its own.
+Report explain(std::span<const ColumnGroup> groups);
+
+inline constexpr const char* kTimeInJson =
+    "the same with its spread: `median`, `low`, `high`, `samples`, and `within_percent`, how far the median's 95 % "
+    "interval reaches";
+
+template <typename Row>
+class Columns {
+ public:
+  // `get(row)` returns what to_value() takes. `place`: in JSON, if it is not the name.
+  template <typename Get>
+  void add(std::string name, std::string unit, std::string help, Get get, std::string place = {},
+           In in = In::csv_and_json, int digits = 6) {
+    place = place.empty() ? name : place;
+    infos_.push_back({std::move(name), std::move(unit), std::move(help), std::move(place), in, digits});
+    values_.push_back([get](const Row& row) { return to_value(std::invoke(get, row)); });
+  }
+  template <typename Get>
+  void add_to_json(std::string name, std::string help, Get get, std::string place = {}) {
+    add(std::move(name), "", std::move(help), get, std::move(place), In::json);
+  }
+
+  // A measured time, `get(row)` a Timing, of no samples where there is none: in CSV its median, in JSON an object.
+  template <typename Get>
+  void add_time(const std::string& name, const std::string& unit, const std::string& help, Get get,
+                const std::string& place = {}) {
+    const auto if_timed = [get](auto of) {
+      return [get, of](const Row& row) {
+        const Timing timing = std::invoke(get, row);
+        return timing.samples > 0 ? to_value(std::invoke(of, timing)) : Value();
+      };
+    };
+    add(name, unit, help, if_timed(&Timing::median), "", In::csv);
+    add(name, unit, kTimeInJson, if_timed(timing_json), place, In::json);
+  }
+  // And, in CSV, its spread and samples under these names.
+  template <typename Get>
+  void add_time(const std::string& name, const std::string& unit, const std::string& help, Get get,
+                const std::string& place, const std::string& low, const std::string& high) {
+    add_time(name, unit, help, get, place);
+    const auto bound = [get](double Timing::*of) {
+      return [get, of](const Row& row) {
+        const Timing timing = std::invoke(get, row);
+        return timing.samples > 0 ? Value(timing.*of) : Value();
+      };
+    };
+    add(low, unit, "2.5 % quantile of the samples", bound(&Timing::low), "", In::csv);
+    add(high, unit, "97.5 % quantile of the samples", bound(&Timing::high), "", In::csv);
+    add(
+        "samples", "", "as many were taken", [get](const Row& row) { return std::invoke(get, row).samples; }, "",
+        In::csv);
+  }
+
+  ColumnGroup group(std::string rows) const { return {std::move(rows), infos_}; }
+
+  // Of the names that are given, or of all.
+  Table table(std::span<const Row> rows, const std::vector<std::string_view>& names = {}) const {
+    Table table;
+    const auto for_each = [&](auto use) {
+      for (std::size_t i = 0; i < infos_.size(); ++i) {
+        if (infos_[i].in != In::json && (names.empty() || std::ranges::find(names, infos_[i].name) != names.end())) {
+          use(i);
+        }
+      }
+    };
+    for_each([&](std::size_t i) { table.columns.push_back(infos_[i].name); });
+    for (const Row& row : rows) {
+      table.rows.emplace_back();
+      for_each([&](std::size_t i) { table.rows.back().push_back(cell_text(values_[i](row), infos_[i].digits)); });
+    }
+    return table;
+  }
+  std::vector<std::string> cells(const Row& row) const { return table({&row, 1}).rows.front(); }
+
+  Json json(const Row& row) const {
+    Json json = Json::object();
+    for (std::size_t i = 0; i < infos_.size(); ++i) {
+      if (infos_[i].in != In::csv) {
+        put_in_json(infos_[i], values_[i](row), json);
+      }
+    }
+    return json;
+  }
+
+  // For people: what there is of one row, a line each, "step_us  5.83 us".
+  std::string list(const Row& row) const { return list_text(table({&row, 1}), infos_); }
+
+ private:
+  std::vector<ColumnInfo> infos_;
+  std::vector<std::function<Value(const Row&)>> values_;
+};
+
+}  // namespace onchip

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/feed_forward/measure.hpp"
+
+#include "experiments/feed_forward/inference_ways.hpp"
+#include "experiments/measurement/compilation.hpp"
+#include "experiments/measurement/manifest.hpp"
+#include "experiments/reports/measure_report.hpp"
+#include "kernels/api/inference_plan.hpp"
+#include "kernels/api/kernel_inference.hpp"
+#include "kernels/feed_forward/network/fleet.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_program.hpp"
+#include "model/base/error.hpp"
+#include "model/base/units.hpp"
+#include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/reference.hpp"
+#include "model/feed_forward/staged/price.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// What the GPU with the most image-layers computes, over what each of them does on average.
+double imbalance(const std::vector<int>& end_layers, const std::vector<Inference>& each) {
+  std::int64_t sum = 0, most = 0;
+  for (const Inference& of_gpu : each) {
+    const std::int64_t executed = executed_image_layers(end_layers, of_gpu);
+    sum += executed;
+    most = std::max(most, executed);
+  }
+  return sum > 0 ? static_cast<double>(most) * static_cast<double>(each.size()) / static_cast<double>(sum) : 1;
+}
+
+// These images, and then all others, as they follow each other.
+Bitmaps with_first(const Bitmaps& images, const std::vector<int>& first) {
+  std::vector<int> all(images.images), numbers = first;
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::set_difference(all, first, std::back_inserter(numbers));
+  return images_of(images, numbers);
+}
+
+double share_of(std::int64_t of, std::int64_t all, double of_none) {
+  return all == 0 ? of_none : static_cast<double>(of) / static_cast<double>(all);
+}
+
+// What ran on how many GPUs, and what it found.
+struct MeasuredInference {
+  const InferenceTask& task;
+  std::string images;  // where they are from
+  ImagesOnGpus on_gpus;
+  const PlannedProgram& planned;
+  InferenceWay inference;
+  std::vector<std::pair<std::string, double>> nodes = {};  // ms of each launch alone, on one GPU
+  std::optional<int> spill_bytes = {};
+  double uneven = 1, planning_s = 0, reference_s = 0;
+
+  const StructureSummary& found() const { return planned.found; }
+  const char* class_name() const { return planned.uses_blocks ? "generic-blocks" : "generic-unstructured"; }
+  double in_blocks() const { return share_of(found().weights_in_blocks, found().weights, 0); }
+  double fill() const { return share_of(found().weights_in_blocks, found().block_elements, 1); }
+  // The challenge counts every edge times every image; executed are those of images that are not yet dropped. NaN of
+  // what has no time.
+  double rate(double image_layers) const {
+    return static_cast<double>(found().weights) / task.network.layers() * image_layers /
+           (inference.way.ran() ? 1e-3 * inference.way.time.median : NAN);
+  }
+  double edges_per_s() const { return rate(static_cast<double>(task.images.images) * task.network.layers()); }
+  double executed_per_s() const { return rate(static_cast<double>(inference.image_layers)); }
+};
+
+Json nodes_json(const std::vector<std::pair<std::string, double>>& nodes) {
+  Json rows = Json::array();
+  for (const auto& [label, ms] : nodes) {
+    rows.push_back({{"node", label}, {"ms", rounded(ms)}});
+  }
+  return rows;
+}
+
+constexpr const char* kWallHelp = "from bitmaps in device memory to categories in host memory";
+
+Columns<MeasuredInference> make_inference_columns() {
+  using Row = MeasuredInference;
+  Columns<Row> columns;
+  const auto found = [](auto get) {
+    return [get](const Row& row) { return to_value(std::invoke(get, row.inference.found->last)); };
+  };
+  columns.add("network", "", "as it is asked for", [](const Row& row) { return row.task.network.name; });
+  columns.add("images", "", "where they are from", &Row::images, "images/source");
+  columns.add(
+      "image_count", "", "how many there are", [](const Row& row) { return row.task.images.images; }, "images/count");
+  columns.add(
+      "input_nnz", "", "their features that are set", [](const Row& row) { return row.task.images.nnz(); },
+      "images/nnz");
+  columns.add(
+      "weights", "", "of all layers", [](const Row& row) { return row.found().weights; }, "structure/weights");
+  columns.add("class", "", "`generic-blocks`: by a plan of blocks; `generic-unstructured`", &Row::class_name);
+  columns.add("values", "", "that are kept of weights", [](const Row&) { return "one per weight"; });
+  columns.add("plan", "", "as text, which `--plan` takes", [](const Row& row) { return row.planned.text; });
+  columns.add("refused", "", "plans that were predicted to be faster, and why they have no kernel",
+              [](const Row& row) { return row.planned.refusals(); });
+  columns.add("in_blocks", "", "share of the weights in blocks", &Row::in_blocks, "structure/in_blocks");
+  columns.add("fill", "", "share of the blocks' elements that are weights", &Row::fill, "structure/fill");
+  columns.add(
+      "read_conflicts", "", "bank conflicts that are left in reads",
+      [](const Row& row) { return row.found().reads.extra; }, "structure/read_conflicts");
+  columns.add(
+      "write_conflicts", "", "and in writes", [](const Row& row) { return row.found().writes.extra; },
+      "structure/write_conflicts");
+  columns.add(
+      "order", "", "of the images",
+      [](const Row& row) { return row.on_gpus.survivors_first ? "survivors-first" : "given"; }, "gpus/order");
+  columns.add(
+      "gpus", "", "that share the images", [](const Row& row) { return row.on_gpus.gpus; }, "gpus/count");
+  columns.add(
+      "split", "", "how they share them",
+      [](const Row& row) { return row.on_gpus.split == Split::dealt ? "dealt" : "contiguous"; }, "gpus/split");
+  columns.add_to_json(
+      "contiguous", "whether they share them so", [](const Row& row) { return row.on_gpus.split == Split::contiguous; },
+      "gpus/contiguous");
+  columns.add_to_json(
+      "survivors_first", "whether images are in this order", [](const Row& row) { return row.on_gpus.survivors_first; },
+      "gpus/survivors_first");
+  columns.add("imbalance", "", "the work of the GPU with the most, over the mean", &Row::uneven, "gpus/imbalance");
+  columns.add("spill_bytes", "", "of all kernels, on one GPU", &Row::spill_bytes);
+  columns.add("correct", "", "whether the categories are the reference's, in each run",
+              [](const Row& row) { return row.inference.is_correct(); });
+  columns.add("verdict", "", "`right`, or what is wrong", [](const Row& row) { return row.inference.verdict(); });
+  columns.add("alive", "", "images alive after the last layer",
+              found([](const Inference& last) { return last.categories.size(); }), "categories");
+  columns.add_to_json("wrongly_alive", "images that should be dead, from 0",
+                      [](const Row& row) { return Json(row.inference.wrongly_alive); });
+  columns.add_to_json("wrongly_dead", "images that should be alive",
+                      [](const Row& row) { return Json(row.inference.wrongly_dead); });
+  columns.add("open_narrow", "", "undecided images: the bounds of one 16-bit half do not tell",
+              found(&Inference::open_narrow), "open/narrow");
+  columns.add("open_wide", "", "those of two halves: computed in the reference's order", found(&Inference::open_wide),
+              "open/wide");
+  columns.add(
+      "image_layers", "", "images alive before each layer, summed",
+      [](const Row& row) { return row.task.reference.image_layers(); }, "image_layers/reference");
+  columns.add(
+      "executed_image_layers", "", "those not yet dropped", [](const Row& row) { return row.inference.image_layers; },
+      "image_layers/executed");
+  columns.add_time(
+      "wall_ms", "ms", kWallHelp, [](const Row& row) { return row.inference.way.time; }, "measured/wall_ms", "low_ms",
+      "high_ms");
+  columns.add_to_json("entering", "images that enter each phase",
+                      found([](const Inference& last) { return Json(last.entering); }), "measured/entering");
+  columns.add_to_json(
+      "nodes", "ms of each launch alone, on one GPU", [](const Row& row) { return nodes_json(row.nodes); },
+      "measured/nodes");
+  columns.add("tera_edges_per_s", "", "as the challenge counts: all weights for all images",
+              [](const Row& row) { return 1e-12 * row.edges_per_s(); });
+  columns.add("tera_macs_per_s", "", "multiply-adds executed",
+              [](const Row& row) { return 1e-12 * row.executed_per_s(); });
+  columns.add("planning_s", "s", "to find blocks, choose the plan and pack",
+              [](const Row& row) { return rounded(row.planned.seconds, 3); });
+  columns.add("planning_cached", "", "or to read what was found before",
+              [](const Row& row) { return row.planned.cached; });
+  columns.add("compiling_s", "s", "to compile what is planned",
+              [](const Row& row) { return rounded(row.planning_s - row.planned.seconds, 3); });
+  columns.add("reference_s", "s", "to compute the reference on the CPU",
+              [](const Row& row) { return rounded(row.reference_s, 3); });
+  columns.add("refusal", "", "why there is no time", [](const Row& row) { return row.inference.way.failure; });
+  return columns;
+}
+
+// A way beside others.
+struct InferenceBeside {
+  const InferenceTask& task;
+  std::string images;
+  const InferenceWay& way;
+};
+
+Columns<InferenceBeside> make_way_columns() {
+  using Row = InferenceBeside;
+  Columns<Row> columns;
+  const auto if_ran = [](auto get) {
+    return [get](const Row& row) { return row.way.way.ran() ? to_value(std::invoke(get, row.way)) : Value(); };
+  };
+  columns.add(
+      "network", "", "as it is asked for", [](const Row& row) { return row.task.network.name; }, "", In::csv);
+  columns.add("images", "", "where they are from", &Row::images, "", In::csv);
+  columns.add("way", "", "our plan's family, the plan of the method of 2020, or a library's call",
+              [](const Row& row) { return row.way.way.name; });
+  columns.add("settings", "", "our plan, or what the library says",
+              [](const Row& row) { return row.way.way.settings; });
+  columns.add("correct", "", "whether the categories are the reference's, in each run",
+              [](const Row& row) { return row.way.is_correct(); });
+  columns.add("wrong_alive", "", "images that should be dead",
+              if_ran([](const InferenceWay& way) { return way.wrongly_alive.size(); }));
+  columns.add("wrong_dead", "", "images that should be alive",
+              if_ran([](const InferenceWay& way) { return way.wrongly_dead.size(); }));
+  columns.add_to_json("wrongly_alive", "which these are",
+                      if_ran([](const InferenceWay& way) { return Json(way.wrongly_alive); }));
+  columns.add_to_json("wrongly_dead", "which these are",
+                      if_ran([](const InferenceWay& way) { return Json(way.wrongly_dead); }));
+  columns.add("image_layers", "", "images that each layer computed, summed", if_ran(&InferenceWay::image_layers));
+  columns.add_time(
+      "wall_ms", "ms", kWallHelp, [](const Row& row) { return row.way.way.time; }, "", "low_ms", "high_ms");
+  columns.add("tera_edges_per_s", "", "as the challenge counts: all weights for all images", [](const Row& row) {
+    const double edges = static_cast<double>(row.task.weights) * row.task.images.images;
+    return row.way.way.ran() ? Value(1e-12 * edges / (1e-3 * row.way.way.time.median)) : Value();
+  });
+  columns.add("predicted_ms", "ms", "of the method of 2020",
+              [](const Row& row) { return row.way.predicted_ms > 0 ? Value(row.way.predicted_ms) : Value(); });
+  columns.add_to_json("shared_wavefronts", "predicted, of the method of 2020", [](const Row& row) {
+    return row.way.predicted_ms > 0 ? Value(row.way.shared_wavefronts) : Value();
+  });
+  columns.add("verdict", "", "`right`, or what is wrong", [](const Row& row) { return row.way.verdict(); });
+  columns.add("note", "", "why it has few samples", [](const Row& row) { return row.way.way.note; });
+  columns.add("refusal", "", "why it has no time", [](const Row& row) { return row.way.way.failure; });
+  return columns;
+}
+
+}  // namespace
+
+std::vector<ColumnGroup> inference_column_groups() {
+  return {make_inference_columns().group("feed-forward networks"),
+          make_way_columns().group("feed-forward networks, with --baselines or a staged plan")};
+}
+
+int compile_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
+                         const InferenceConstraints& constraints, Output& output) {
+  const FeedForward network = read_network(network_text);
+  const Activity activity = activity_of(network, {.images = images_text});
+  InferenceTarget target;
+  target.chip = chip.chip;
+  target.architecture = chip.chip.architecture;
+  target.sms = static_cast<int>(chip.chip.sm_count);
+  const PlannedProgram planned = plan_inference(network, target, plan_images(activity), constraints);
+  std::vector<CompileRequest> requests;
+  std::set<std::string> known;
+  for (const ProgramKernel& kernel : planned.program(std::max(activity.images, 1)).kernels) {
+    if (known.insert(fingerprint(kernel.request)).second) {
+      requests.push_back(kernel.request);
+    }
+  }
+  const std::vector<CompileOutcome> outcomes = compile_all(requests, [](std::size_t) {});
+  Report report{
+      .text = {}, .csv = {{"network", "plan", "refused", "kernel", "registers", "spill_bytes"}, {}}, .json = {}};
+  report.json = {
+      {"network", network.name}, {"plan", planned.text}, {"refused", planned.refusals()}, {"kernels", Json::array()}};
+  Table table{{"kernel", "registers", "bytes spilled"}, {}};
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (outcomes[i].problem) {
+      std::rethrow_exception(outcomes[i].problem);
+    }
+    const ResourceReport& needs = outcomes[i].kernel.resources;
+    const std::string name(requests[i].name), registers = std::to_string(needs.registers),
+                                              spilled = std::to_string(needs.spill_bytes);
+    table.rows.push_back({name, registers, spilled});
+    report.csv.rows.push_back({network.name, planned.text, planned.refusals(), name, registers, spilled});
+    report.json["kernels"].push_back(
+        {{"kernel", name}, {"registers", needs.registers}, {"spill_bytes", needs.spill_bytes}});
+  }
+  report.text = network.name + ", compiled for " + target.architecture + "\n\nplan  " + planned.text + '\n' +
+                (planned.refused.empty() ? "" : "not   " + planned.refusals() + '\n') + '\n' + to_aligned(table);
+  output.write(report);
+  return 0;
+}
+
+int measure_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
+                         const ImagesOnGpus& on_gpus, const InferenceConstraints& constraints,
+                         const MeasureOptions& options, Output& output) {
+  const Manifest manifest = current_manifest();
+  warn_of_other_chip(chip.chip, manifest);
+  options.say("reading " + network_text + " and its images, and computing the reference");
+  const FeedForward network = read_network(network_text);
+  const auto checking = std::chrono::steady_clock::now();
+  InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
+  const double reference_s = seconds_since(checking);
+  if (on_gpus.survivors_first) {
+    task.images = with_first(task.images, task.reference.categories);
+    std::iota(task.reference.categories.begin(), task.reference.categories.end(), 0);
+  }
+  options.say("planning " + network.name);
+  InferenceTarget target = device_target();
+  target.chip = chip.chip;
+  const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
+  const auto planning = std::chrono::steady_clock::now();
+  const PlannedProgram planned = plan_inference(network, target, plan_images(of_share), constraints);
+  const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
+  options.say("compiling and loading " + network.name);
+  if (const int have = gpu_count(); on_gpus.gpus > have) {
+    throw InputError("--gpus " + std::to_string(on_gpus.gpus) + ": this machine has " + std::to_string(have));
+  }
+  std::shared_ptr<DeviceProgram> device;
+  double uneven = 1;
+  std::function<Inference()> infer;
+  if (on_gpus.gpus > 1) {
+    const auto fleet = std::make_shared<Fleet>(planned.program, on_gpus.gpus, task.images, load_on_gpu, on_gpus.split);
+    infer = [fleet, &planned, &uneven] {
+      FleetInference result = fleet->infer();
+      uneven = imbalance(planned.end_layers, result.each);
+      return std::move(result.all);
+    };
+  } else {
+    const InferenceProgram program = planned.program(std::max(task.images.images, 1));
+    device = std::make_shared<DeviceProgram>(program);
+    const auto one = std::make_shared<InferenceExecutor>(program, device);
+    one->upload(task.images);
+    infer = [one] { return one->infer(); };
+  }
+  InferenceWay inference(std::string(planned.family()), planned.text, std::move(infer), planned.end_layers);
+  time_ways({&inference.way, 1}, options.timing);
+  inference.check(task);
+  MeasuredInference measured{.task = task,
+                             .images = images_text,
+                             .on_gpus = on_gpus,
+                             .planned = planned,
+                             .inference = std::move(inference),
+                             .uneven = uneven,
+                             .planning_s = planning_s,
+                             .reference_s = reference_s};
+  if (device) {
+    measured.nodes = device->node_ms();
+    measured.spill_bytes = device->spill_bytes();
+  }
+  const Columns<MeasuredInference> columns = make_inference_columns();
+  Report report;
+  report.csv = columns.table({&measured, 1});
+  report.json = {{"device", manifest.gpu}};
+  report.json.update(columns.json(measured));
+  report.text = measured_on(network.name + ", " + std::to_string(task.images.images) + " images", manifest) +
+                columns.list(measured);
+  if (!measured.nodes.empty()) {
+    report.text += "\nEach launch alone:\n";
+    for (const auto& [label, ms] : measured.nodes) {
+      report.text += "  " + label + ": " + fixed(1e3 * ms, 1) + " us\n";
+    }
+  }
+  output.write(report);
+  return measured.inference.is_correct() ? 0 : 1;
+}
+
+int measure_ways(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
+                 const InferenceConstraints& given, const MeasureOptions& options, Output& output) {
+  const Manifest manifest = current_manifest();
+  warn_of_other_chip(chip.chip, manifest);
+  options.say("reading the network and its images, and computing the reference");
+  const FeedForward network = read_network(network_text);
+  const InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
+  const auto* staged = given.plan ? std::get_if<StagedPlan>(&*given.plan) : nullptr;
+  const Found<StagedPlan> plan =
+      staged != nullptr
+          ? *staged
+          : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
+  if (!plan) {
+    throw InputError("no staged plan: " + plan.why());
+  }
+  std::vector<InferenceWay> ways;
+  if (options.baselines) {
+    options.say("timing our own plan");
+    InferenceTarget target = device_target();
+    target.chip = chip.chip;
+    const Activity activity = activity_of(network, {.images = images_text});
+    try {
+      const PlannedProgram planned =
+          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given);
+      ways.push_back(time_program(std::string(planned.family()), planned.text, task, options.timing,
+                                  planned.program(std::max(task.images.images, 1)), planned.end_layers));
+    } catch (const CudaError& error) {
+      ways.emplace_back("ours", error.what());
+    }
+  }
+  options.say("timing the staged plan");
+  ways.push_back(time_staged(chip.chip, *plan, task, options.timing));
+  const bool are_kernels_right =
+      std::ranges::all_of(ways, [](const InferenceWay& way) { return !way.way.failure.empty() || way.is_correct(); });
+  if (options.baselines) {  // which may be wrong by their arithmetic
+    std::ranges::move(time_libraries(task, options.timing, options.say), std::back_inserter(ways));
+  }
+  std::vector<InferenceBeside> rows;
+  for (const InferenceWay& way : ways) {
+    rows.push_back({task, images_text, way});
+  }
+  const Columns<InferenceBeside> columns = make_way_columns();
+  Report report;
+  report.csv = columns.table(rows);
+  report.json = {{"network", network.name},
+                 {"images", {{"source", images_text}, {"count", task.images.images}}},
+                 {"device", manifest.gpu},
+                 {"image_layers", task.reference.image_layers()},
+                 {"ways", Json::array()}};
+  for (const InferenceBeside& row : rows) {
+    report.json["ways"].push_back(columns.json(row));
+  }
+  report.text = measured_on(network.name + ", " + std::to_string(task.images.images) + " images", manifest) +
+                "From bitmaps in device memory to categories in host memory, " +
+                std::to_string(task.reference.image_layers()) + " image-layers alive\n\n" +
+                to_aligned(columns.table(rows, {"way", "wall_ms", "low_ms", "high_ms", "samples", "tera_edges_per_s",
+                                                "predicted_ms", "verdict", "note", "refusal"}));
+  output.write(report);
+  return are_kernels_right ? 0 : 1;
+}
+
+}  // namespace onchip

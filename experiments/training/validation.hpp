@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured training steps (measure --mode train --configurations) beside the price of the plans that ran.
+#pragma once
+
+#include "experiments/command/output.hpp"
+#include "experiments/reports/ablation.hpp"
+#include "experiments/validation/accuracy.hpp"
+#include "model/base/table.hpp"
+#include "model/chip/chip.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+struct TrainingRow {
+  std::string chip, network, way;  // way: both plans, or "cudnn"
+  Comparison comparison;           // us per step
+  std::vector<double> without{};   // likewise, for each ablation
+  bool is_library() const { return way == "cudnn"; }
+};
+
+// Whether a file's rows are of training steps.
+bool has_trainings(const CsvReader& file);
+
+// Rows of kernels, and the quickest of cuDNN's of each network. Throws InputError with the row.
+std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip,
+                                        std::span<const Ablation> ablations = {});
+
+// Accuracy of the kernels' rows, of which there is at least one.
+Accuracy score(const std::vector<TrainingRow>& rows);
+Report report(const std::vector<TrainingRow>& rows, std::span<const Ablation> ablations, std::size_t shown_rows);
+
+}  // namespace onchip

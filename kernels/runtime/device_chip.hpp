@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The current device as a chip that the model knows.
+#pragma once
+
+#include "model/chip/chip.hpp"
+
+namespace onchip {
+
+// The shipped chip of that name, or else one that is alike, with the device's own SMs, shared memory and L2. Throws
+// CudaError where there is no device.
+Chip device_chip();
+
+}  // namespace onchip

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange of a pass by words that producer warps poll (pipeline.cuh).
+#pragma once
+
+#include "kernels/sparse/pass_barriers.cuh"
+#include "kernels/sparse/words.cuh"
+
+// Where word i of a pass goes, from where the pass's first plane begins.
+__device__ __forceinline__ u32 placed_at(int i) {
+  if constexpr (kPassPlanes == 1) {
+    return 16 * i;
+  } else {
+    return 16 * i + i / kPlaneWords * (kZeroUnits * kPlaneUnitBytes);
+  }
+}
+
+// Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the
+// last only if it `exists`. Few instructions for each: the warps that compute issue most of the time, and what a producer
+// warp does takes several times as long as it would alone.
+template <int kCount>
+__device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to, int first, bool exists, int& polls) {
+  Word v[kCount];
+  bool waiting = false;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    v[k] = {0, 0, 0, 0};
+    if (k < kCount - 1 || exists) {
+      v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    waiting |= is_empty(v[k]);
+  }
+#pragma unroll 1
+  while (waiting) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (is_empty(v[k])) {
+        v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+      }
+    }
+    waiting = false;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      waiting |= is_empty(v[k]);
+    }
+    waiting = waiting && polls > 0;
+    polls -= waiting;
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < kCount - 1; ++k) {
+    store_shared(to + placed_at(first + k * kFetchThreads), v[k]);
+  }
+  store_shared_if(exists, to + placed_at(first + (kCount - 1) * kFetchThreads), v[kCount - 1]);
+}
+
+// The words of one pass, kLoadsInFlight of a thread at a time.
+__device__ __forceinline__ void fetch_pass(const char* from, u32 to, int pass, int thread, int& polls) {
+  to += kPassPlanes * kPlaneBytes * pass;
+  constexpr int kRound = kLoadsInFlight * kFetchThreads;
+  constexpr int kRest = kPassWords % kRound;
+  constexpr int kLast = (kRest + kFetchThreads - 1) / kFetchThreads;  // words of the busiest thread
+  int first = thread;
+#pragma unroll 1
+  for (int round = 0; round < kPassWords / kRound; ++round) {
+    fetch_words<kLoadsInFlight>(from, kPassWords * pass, to, first, true, polls);
+    first += kRound;
+  }
+  if constexpr (kLast > 0) {
+    fetch_words<kLast>(from, kPassWords * pass, to, first, first + (kLast - 1) * kFetchThreads < kPassWords, polls);
+  }
+}
+
+// Who has given up takes what is there of others, but still awaits what this SM itself publishes: the warps that compute
+// must not be a step ahead of the one that publishes, or its barrier would see them twice. Every such thread awaits all.
+__device__ __forceinline__ void await_own_words(const char* state, int pass) {
+#pragma unroll 1
+  for (int i = 0; i < kPassOutboxWords; ++i) {
+#pragma unroll 1
+    while (is_empty(load_relaxed(state + outbox_offset(kPassOutboxWords * pass + i)))) {
+    }
+  }
+}
+
+// The state of every pass of every step, as soon as there is room for it.
+__device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int thread) {
+  const char* state = static_cast<const char*>(a.states);
+  int polls = kPolls;
+#pragma unroll 1
+  for (int t = 0; t < a.steps; ++t) {
+#pragma unroll 1
+    for (int pass = 0; pass < kPasses; ++pass) {
+      if (t > 0) {
+        wait_at<kWithFetching>(kTaken + pass);
+        wait_before_polling();
+      }
+      fetch_pass(state, shared, pass, thread, polls);
+      if (polls <= 0) {
+        await_own_words(state, pass);
+      }
+      arrive(fetched(shared, pass), thread % 32);
+    }
+    state += kStateStride;
+    if (fences(t)) {
+      polls = polls > 0 ? kPolls : 0;  // who has given up takes what is there
+    }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
+  }
+#pragma unroll 1
+  for (int pass = 0; pass < kPasses; ++pass) {  // of the last step, for whom nothing follows
+    wait_at<kWithFetching>(kTaken + pass);
+  }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training step of a sparse LSTM has in the place of the dense recurrences: both passes' non-zeros as the SMs
+// load them, and the mask of the gradient of W_hh.
+#pragma once
+
+#include "kernels/training/sparse_layout.hpp"
+#include "kernels/training/training_program.hpp"
+#include "model/chip/chip.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace onchip {
+
+struct SparseTraining {
+  struct Pass {
+    SparseRecurrence recurrence;
+    CompileRequest request;
+    SparseWords words;
+  };
+  Pass forward, backward;
+  CompileRequest weights;       // sparse_weights.cu
+  std::vector<std::byte> mask;  // of four neighbouring elements of W_hh: a bit for each that may have a gradient
+};
+
+// `w_hh` [4 hidden, hidden] is the mask, whatever its values. Throws InputError if it does not fit on the chip.
+std::shared_ptr<const SparseTraining> lay_out_sparse_training(const TrainingSize& size, Precision precision,
+                                                              const SparseMatrix& w_hh, const Chip& chip,
+                                                              const SparseTrainingPlan& plan,
+                                                              const std::string& architecture);
+
+// Gradients of W_hh only where the mask has weights; weights elsewhere are not read.
+TrainingProgram sparse_training_program(const TrainingSize& size, Precision precision,
+                                        std::shared_ptr<const SparseTraining> sparse);
+
+// Of either family, whose sparse one has a mask. Compiles nothing. Throws InputError for a plan that is not possible or
+// not of kernels.
+TrainingProgram training_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
+                                 const SparseMatrix* mask, const Chip& chip, const std::string& architecture);
+
+}  // namespace onchip

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A question as JSON text, and its answer as JSON: for C, Python and everything else that is no command line.
+//
+//   {"ask": "predict",                  fit, predict, rank or what_if; sweep and pareto: below
+//    "network": {"cell": "lstm", "hidden": 2304, "batch": 4, "density": 0.1, "precision": "fp16", "steps": 256},
+//    "mask": "uniform", "seed": 1,
+//    "constraints": {"family": "sparse_persistent", "tier": "registers", "sms": 64, ...},
+//    "plan": "sparse_persistent packed_pair ...",
+//    "granule": 32,
+//    "layers": 2, "bidirectional": true, "input": 512,
+//    "set": ["sm.count=+10%"],
+//    "target": ["hidden=8192"], "vary": ["shared_memory.per_sm"], "price": ["shared_memory.per_sm=1/KiB"]}
+//
+// Mask and seed are of a generated mask; where a matrix is given it has the density, too. Layers, bidirectional and
+// input ask predict for a whole network. Set changes the chip that is asked about; what_if compares both.
+// Target, vary and price ask what_if for the least of the chip that reaches the target.
+//
+// What is left out is as in the commands: relu, batch 4, density 0.3, fp16, 256 steps; fit, what_if and sweep without a
+// hidden size seek the largest that fits.
+//
+//   {"ask": "sweep",                    -> {"rows": [{...}, ...]}, the values of onchip sweep --format jsonl
+//    "axis": ["hidden=512:4096:512", {"batch": [1, 4], "sm.clock": ["1.7 GHz", "+0%"]}],
+//    "network": {"cell": "lstm"}, "constraints": {"family": "sparse_persistent"}, "seed": 1, "set": ["sm.count=+10%"],
+//    "column": ["us_per_sample=step_us/batch"], "where": "fits", "keep_front": "step_us:min,hidden:max",
+//    "rows": "exact", "granule": 32}
+//   {"ask": "pareto",                   -> as onchip pareto --format json
+//    "rows": [{"hidden": 512, "step_us": 0.7}, ...],    or what a sweep is asked
+//    "objectives": "step_us:min,hidden:max", "within": "2%"}
+//
+// Keys of a sweep that stand in no object are fixed, too: {"weights": "pruned.mtx"}, or {"network": "spdnn:1024x120",
+// "gpus": 2}. Rows are at most kMostAskedRows, before `where`.
+#pragma once
+
+#include "model/answer/json.hpp"
+#include "model/workload/mask.hpp"
+
+#include <string_view>
+
+namespace onchip {
+
+inline constexpr int kMostAskedRows = 100'000;  // which are kept in memory
+
+// Throws InputError for text that is no such question, and wherever the commands do.
+Json ask(const ChipFile& chip, std::string_view question, const SparseMatrix* weights = nullptr);
+
+}  // namespace onchip

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/ask/ask_rows.hpp"
+
+#include "model/ask/ask.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/base/parallel.hpp"
+#include "model/explore/front_of_rows.hpp"
+#include "model/explore/rows.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace onchip {
+namespace {
+
+// What each key of a question says, with the key where it is refused.
+template <typename Read>
+void for_each_key(const Json& object, Read&& read) {
+  for (const auto& [key, value] : object.items()) {
+    try {
+      read(key, value);
+    } catch (const Json::exception&) {
+      throw InputError("question: " + key + ": found " + value.dump());
+    }
+  }
+}
+
+// As it is written on a command line.
+std::string text_of(const Json& value) {
+  return value.is_string() || value.is_object() || value.is_array() ? value.get<std::string>() : value.dump();
+}
+
+// "hidden=512:4096:512", or {"hidden": [512, 1024], "batch": "1,4"}, whose keys move together.
+void add_axis(SweepSpec& spec, const Json& given) {
+  if (!given.is_object()) {
+    spec.add_axis(given.get<std::string>());
+    return;
+  }
+  std::vector<std::pair<std::string, std::vector<std::string>>> keys;
+  for (const auto& [key, values] : given.items()) {
+    std::vector<std::string>& texts = keys.emplace_back(key, std::vector<std::string>()).second;
+    for (const Json& value : values.is_array() ? values : Json::array({values})) {
+      texts.push_back(text_of(value));
+    }
+  }
+  if (keys.empty()) {
+    throw InputError("axis: found {}: expected a key and its values");
+  }
+  spec.add_axis(std::move(keys));
+}
+
+void read_key(SweepSpec& spec, const std::string& key, const Json& value) {
+  const auto for_each = [&](auto&& use) {
+    for (const Json& one : value.get<std::vector<Json>>()) {
+      use(one);
+    }
+  };
+  if (key == "axis") {
+    for_each([&](const Json& axis) { add_axis(spec, axis); });
+  } else if (key == "set") {
+    for_each([&](const Json& assignment) { spec.fix(assignment.get<std::string>()); });
+  } else if (key == "column") {
+    for_each([&](const Json& column) { spec.add_column(column.get<std::string>()); });
+  } else if (key == "where") {
+    spec.where = value.get<std::string>();
+  } else if (key == "keep_front") {
+    spec.keep_front = parse_objectives(value.get<std::string>());
+  } else if (key == "rows") {
+    spec.rows = value.get<std::string>();
+    if (spec.rows != "exact" && spec.rows != "expected") {
+      throw InputError("rows: found " + in_quotes(spec.rows) + ": expected exact or expected");
+    }
+  } else if (key == "granule") {
+    const double granule = value.get<double>();
+    if (!(granule >= 1 && granule <= kMostGranule) || granule != static_cast<int>(granule)) {
+      throw InputError("granule: found " + value.dump() + ": expected a whole number from 1 to " +
+                       std::to_string(kMostGranule));
+    }
+    spec.granule = static_cast<int>(granule);
+  } else if ((key == "network" || key == "constraints") && value.is_object()) {
+    for_each_key(value, [&](const std::string& fixed, const Json& of) { spec.fix(fixed, text_of(of)); });
+  } else {
+    spec.fix(key, text_of(value));
+  }
+}
+
+void refuse_many(std::uint64_t rows) {
+  if (rows > kMostAskedRows) {
+    throw InputError(std::to_string(rows) + " rows: expected at most " + std::to_string(kMostAskedRows) +
+                     "; 'onchip sweep' and 'onchip pareto' have no limit");
+  }
+}
+
+Json rows_of(SweepSpec& spec, const ChipFile& chip) {
+  if (!spec.varies("chip")) {
+    spec.chips.emplace("asked", chip);  // a name of no file, which no row tells
+    spec.fix("chip", "asked");
+  }
+  finish(spec);
+  refuse_many(spec.size());
+  std::string lines = text_of_rows(spec, RowFormat::json_lines, all_cores());
+  std::ranges::replace(lines, '\n', ',');  // within a row they are escaped
+  if (!lines.empty()) {
+    lines.pop_back();
+  }
+  return Json::parse("[" + lines + "]");
+}
+
+}  // namespace
+
+Json ask_sweep(const ChipFile& chip, const Json& question) {
+  SweepSpec spec;
+  for_each_key(question, [&](const std::string& key, const Json& value) {
+    if (key != "ask") {
+      read_key(spec, key, value);
+    }
+  });
+  return versioned({{"rows", rows_of(spec, chip)}});
+}
+
+Json ask_pareto(const ChipFile& chip, const Json& question) {
+  SweepSpec spec;
+  std::vector<Objective> objectives;
+  double share = 0;
+  Json rows;
+  bool asks_sweep = false;
+  for_each_key(question, [&](const std::string& key, const Json& value) {
+    if (key == "objectives") {
+      objectives = parse_objectives(value.get<std::string>());
+    } else if (key == "within") {
+      share = parse_within(text_of(value));
+    } else if (key == "rows" && value.is_array()) {
+      rows = value;
+    } else if (key != "ask") {
+      asks_sweep = true;
+      read_key(spec, key, value);
+    }
+  });
+  if (objectives.empty()) {
+    throw InputError("question: pareto needs objectives, e.g. \"step_us:min,hidden:max\"");
+  }
+  std::vector<std::string> axes, columns;
+  if (rows.is_null()) {
+    rows = rows_of(spec, chip);
+    columns = RowComputer(spec, RowFormat::json_lines).columns();
+    for (const Axis& axis : spec.axes) {
+      for (const KeyValues& values : axis.keys) {
+        axes.push_back(values.key.name);
+      }
+    }
+  } else if (asks_sweep) {
+    throw InputError("question: rows contradict the keys of a sweep");
+  } else {
+    for (const Json& row : rows) {
+      if (!row.is_object()) {
+        throw InputError("question: rows: found " + row.dump() + ": expected objects");
+      }
+    }
+    if (!rows.empty()) {
+      for (const auto& [key, unused] : rows.front().items()) {
+        columns.push_back(key);
+      }
+    }
+  }
+  refuse_many(rows.size());
+  const auto cells_of = [&](std::uint64_t id) {
+    std::vector<std::string> cells;
+    for (const std::string& column : columns) {
+      const Json& row = rows[id];
+      cells.push_back(row.contains(column) ? cell_text(row[column]) : "");
+    }
+    return cells;
+  };
+  FrontOfRows front(columns, objectives, "question", axes);
+  std::vector<double> values(front.counted().size());
+  for (std::uint64_t id = 0; id < rows.size(); ++id) {
+    const std::vector<std::string> cells = cells_of(id);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t column = front.counted()[i];
+      const std::optional<double> number = cell_number(cells[column]);
+      if (!number) {
+        throw InputError("question: row " + std::to_string(id) + ": " + columns[column] + ": found " +
+                         in_quotes(cells[column]) + ": expected a number");
+      }
+      values[i] = *number;
+    }
+    front.add(values, id);
+  }
+  front.finish(share);
+  Json answer = versioned(front.summary());
+  answer["front"] = Json::array();
+  front.for_each(cells_of, [&](std::uint64_t, Json row) { answer["front"].push_back(std::move(row)); });
+  return answer;
+}
+
+}  // namespace onchip

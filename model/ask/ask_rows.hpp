@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The questions of ask.hpp whose answers are rows.
+#pragma once
+
+#include "model/answer/json.hpp"
+#include "model/chip/chip.hpp"
+
+namespace onchip {
+
+// Throw InputError.
+Json ask_sweep(const ChipFile& chip, const Json& question);
+Json ask_pareto(const ChipFile& chip, const Json& question);
+
+}  // namespace onchip
