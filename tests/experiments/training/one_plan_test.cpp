@@ -70,7 +70,7 @@ TEST_CASE("of 50 drawn trainings the predicted, replayed and launched plans are 
 
 TEST_CASE("a training plan that the compiler spills is replaced, and both are named", "[fast]") {
   // Nothing of a warp's tiles in shared memory: more than its registers hold.
-  const TrainingSize size{512, 1024, 16, 8};
+  const TrainingSize size{512, 2048, 16, 8};
   const Chip chip = find_chip("h200").chip;
   auto plan = std::get<DenseTrainingPlan>(planned_layer(chip, size, Precision::fp16).plan);
   const Confirmed<TrainingPlan> kept = confirmed_plan(chip, size, Precision::fp16, nullptr, plan, "sm_90");
