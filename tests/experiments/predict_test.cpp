@@ -136,7 +136,7 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
   require_refusal(network + " --layers 0", "--layers: found '0'");
   require_refusal(network + " --layers 2 --plan all", "--plan all");
   require_refusal(network + " --layers 2 --family cudnn", "not cudnn");
-  require_refusal("fit --hidden 512 --layers 2", "unknown option");
+  require_refusal("fit --hidden 512 --layers 2", "need --mode train");
 #ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --hidden 512 --layers 2 --floor", "leave --floor out");
   require_refusal("measure --hidden 512 --input 64 --plan all", "leave --plan out");

@@ -227,7 +227,7 @@ TEST_CASE("plans of a sparse training step are compiled without a GPU, of option
   const Json many = Json::parse(run("measure --format json --configurations " + rows + compiles).out);
   REQUIRE(many["kernels"].size() == 5);
   CHECK(many["kernels"][1]["plan"].get<std::string>().find("samples=8 split=2 lanes=") == 0);
-  CHECK(many["kernels"][2]["plan"].get<std::string>().find("groups=") == 0);
+  CHECK(many["kernels"][2]["plan"].get<std::string>().find("batch_groups=") == 0);
   CHECK(many["kernels"][4]["problem"].get<std::string>().find("row 3: a sparse network") != std::string::npos);
   const Run large = run("measure --cell lstm --hidden 1024 --batch 8 --density 0.8 --set sm.count=8" + compiles);
   CHECK(large.status == 1);
@@ -298,7 +298,7 @@ TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict h
       run("sweep --mode train --cell lstm --hidden 512 --axis density=0.05,0.1 --axis layers=1 --axis batch=4 --format "
           "jsonl")
           .out.find("sparse_training gates") != std::string::npos);
-  require_refusal("sweep --cell lstm --axis layers=1,2", "'layers' needs mode=train");
+  require_refusal("sweep --cell lstm --axis layers=1,2", "'layers' needs 'mode=train'");
   require_refusal("sweep --axis mode=train,inference", "it is no axis");
   require_refusal("sweep --mode train --cell lstm --axis hidden=256,512 --family sparse_persistent", "is of inference");
 }
