@@ -19,21 +19,21 @@ namespace onchip {
 namespace {
 
 // A key of an object, and what reads its value.
-struct Key {
+struct QuestionKey {
   std::string_view name;
   std::function<void(const Json&)> read;
 };
 
 // Throws InputError for a key that is none of these, with the nearest, and for a value of another kind, with its place.
-void read_object(const Json& object, std::string_view where, std::span<const Key> keys) {
+void read_object(const Json& object, std::string_view where, std::span<const QuestionKey> keys) {
   if (!object.is_object()) {
     throw InputError("question: " + std::string(where) + " is no JSON object");
   }
   for (const auto& [name, value] : object.items()) {
-    const auto key = std::ranges::find(keys, name, &Key::name);
+    const auto key = std::ranges::find(keys, name, &QuestionKey::name);
     if (key == keys.end()) {
       std::vector<std::string_view> names;
-      for (const Key& known : keys) {
+      for (const QuestionKey& known : keys) {
         names.push_back(known.name);
       }
       throw InputError("question: unknown key " + in_quotes(name) + " in " + std::string(where) +
@@ -57,7 +57,7 @@ int whole(const Json& value, std::string_view name, int least, int most) {
 }
 
 void read_network(const Json& given, Recurrent& network) {
-  const std::array<Key, 6> keys{{
+  const std::array<QuestionKey, 6> keys{{
       {"cell", [&](const Json& value) { network.cell = parse_cell(value.get<std::string>()); }},
       {"hidden", [&](const Json& value) { network.hidden = whole(value, "hidden", 1, kMaxHidden); }},
       {"batch", [&](const Json& value) { network.batch = whole(value, "batch", 1, kMaxBatch); }},
@@ -69,7 +69,7 @@ void read_network(const Json& given, Recurrent& network) {
 }
 
 void read_constraints(const Json& given, Constraints& constraints) {
-  std::vector<Key> keys{
+  std::vector<QuestionKey> keys{
       {"family", [&](const Json& value) { constraints.family = find_family(value.get<std::string>()).name; }},
       {"tier", [&](const Json& value) { constraints.tier = parse_tier(value.get<std::string>()); }}};
   for (const FixableField& field : fixable_fields()) {
@@ -100,7 +100,7 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   std::vector<std::string> changes, targets, vary, prices;
   std::optional<Stack> stack;
   const auto of_stack = [&]() -> Stack& { return stack ? *stack : stack.emplace(); };
-  const std::array<Key, 14> keys{{
+  const std::array<QuestionKey, 14> keys{{
       {"ask", [&](const Json& value) { asked = value.get<std::string>(); }},
       {"network", [&](const Json& value) { read_network(value, configuration.network); }},
       {"mask", [&](const Json& value) { configuration.mask = parse_mask(value.get<std::string>()); }},

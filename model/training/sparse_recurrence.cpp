@@ -17,15 +17,16 @@
 namespace onchip {
 namespace {
 
-constexpr std::array kFields{number<&SparseRecurrencePlan::samples>("samples", 1, 4096),
-                             number<&SparseRecurrencePlan::split>("split", 1, 4).power_of_two(),
-                             number<&SparseRecurrencePlan::lanes>("lanes", 0, 32).power_of_two(),
-                             number<&SparseRecurrencePlan::load_bytes>("load_bytes", 2, kWidestLoad).power_of_two(),
-                             number<&SparseRecurrencePlan::buffers>("buffers", 0, 4096),
-                             number<&SparseRecurrencePlan::loads_in_flight>("loads_in_flight", 1, 64),
-                             number<&SparseRecurrencePlan::poll_delay>("poll_delay", 0, 100'000),
-                             number<&SparseRecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
-                             number<&SparseRecurrencePlan::register_words>("register_words", 0, 255)};
+constexpr std::array kSparseFields{
+    number<&SparseRecurrencePlan::samples>("samples", 1, 4096),
+    number<&SparseRecurrencePlan::split>("split", 1, 4).power_of_two(),
+    number<&SparseRecurrencePlan::lanes>("lanes", 0, 32).power_of_two(),
+    number<&SparseRecurrencePlan::load_bytes>("load_bytes", 2, kWidestLoad).power_of_two(),
+    number<&SparseRecurrencePlan::buffers>("buffers", 0, 4096),
+    number<&SparseRecurrencePlan::loads_in_flight>("loads_in_flight", 1, 64),
+    number<&SparseRecurrencePlan::poll_delay>("poll_delay", 0, 100'000),
+    number<&SparseRecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
+    number<&SparseRecurrencePlan::register_words>("register_words", 0, 255)};
 
 constexpr int kUnitGates = 4, kThreads = kSparseTrainingThreads, kSpareChunks = 8;
 
@@ -133,7 +134,7 @@ const DealtRows::Lengths& DealtRows::lengths(int units, int blocks, int split) {
 }
 
 std::span<const Field<SparseRecurrencePlan>> fields(const SparseRecurrencePlan&) {
-  return kFields;
+  return kSparseFields;
 }
 
 Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,

@@ -43,13 +43,13 @@ bool are_equal(const SparseMatrix& weights, const FirstRows& first) {
 }
 
 // By the first rows of blocks that read an input.
-using Signature = std::uint64_t;
+using InputSignature = std::uint64_t;
 
-std::vector<Signature> signatures(const SparseMatrix& weights, const FirstRows& first) {
-  std::vector<Signature> of_input(weights.columns);
+std::vector<InputSignature> input_signatures(const SparseMatrix& weights, const FirstRows& first) {
+  std::vector<InputSignature> of_input(weights.columns);
   for (int row = 0; row < weights.rows; ++row) {
     if (first[row] == row) {
-      const Signature of_row = splitmix64(0, static_cast<std::uint64_t>(row));
+      const InputSignature of_row = splitmix64(0, static_cast<std::uint64_t>(row));
       for (const std::int32_t column : columns_of(weights, row)) {
         of_input[column] += of_row;
       }
@@ -59,9 +59,9 @@ std::vector<Signature> signatures(const SparseMatrix& weights, const FirstRows& 
 }
 
 // Whatever the order of the inputs.
-std::uint64_t key_of(const std::vector<Signature>& of_input) {
+std::uint64_t key_of(const std::vector<InputSignature>& of_input) {
   std::uint64_t key = 0;
-  for (const Signature signature : of_input) {
+  for (const InputSignature signature : of_input) {
     key += signature * (signature >> 32 | 1);
   }
   return key;
@@ -72,7 +72,7 @@ std::uint64_t key_of(const std::vector<Signature>& of_input) {
 struct KnownBlocks::Layer {
   static constexpr std::int32_t kNoClass = -1;
   struct Class {
-    Signature signature = 0;
+    InputSignature signature = 0;
     std::int32_t number = kNoClass;
   };
 
@@ -85,7 +85,7 @@ struct KnownBlocks::Layer {
   std::vector<std::int32_t> class_size;   // inputs
   std::vector<Class> by_signature;        // open addressing
 
-  std::size_t slot_of(Signature signature) const {
+  std::size_t slot_of(InputSignature signature) const {
     const std::size_t last = by_signature.size() - 1;
     std::size_t slot = signature >> 20 & last;
     while (by_signature[slot].number != kNoClass && by_signature[slot].signature != signature) {
@@ -95,7 +95,7 @@ struct KnownBlocks::Layer {
   }
 
   // Of a layer whose rows are equal where this one's are.
-  bool has_inputs_of(const SparseMatrix& weights, const std::vector<Signature>& of_input) const {
+  bool has_inputs_of(const SparseMatrix& weights, const std::vector<InputSignature>& of_input) const {
     std::vector<std::int32_t> class_of(of_input.size()), size(class_size.size());
     for (std::size_t input = 0; input < of_input.size(); ++input) {
       class_of[input] = by_signature[slot_of(of_input[input])].number;
@@ -146,13 +146,13 @@ LayerStructure KnownBlocks::find(const SparseMatrix& weights) {
 }
 
 std::optional<LayerStructure> KnownBlocks::known(const SparseMatrix& weights) const {
-  const FirstRows* first = nullptr;  // looked at last
-  std::vector<Signature> of_input;   // none: rows are not equal
+  const FirstRows* first = nullptr;      // looked at last
+  std::vector<InputSignature> of_input;  // none: rows are not equal
   std::uint64_t key = 0;
   for (const std::shared_ptr<const Layer>& layer : layers()) {
     if (layer->first.get() != first) {
       first = layer->first.get();
-      of_input = are_equal(weights, *first) ? signatures(weights, *first) : std::vector<Signature>();
+      of_input = are_equal(weights, *first) ? input_signatures(weights, *first) : std::vector<InputSignature>();
       key = key_of(of_input);
     }
     if (!of_input.empty() && key == layer->key && layer->has_inputs_of(weights, of_input)) {
@@ -171,7 +171,7 @@ void KnownBlocks::remember(const SparseMatrix& weights, const LayerStructure& st
   }
   auto layer = std::make_shared<Layer>();
   layer->first = std::make_shared<const FirstRows>(first_rows(blocks, weights.rows));
-  const std::vector<Signature> of_input = signatures(weights, *layer->first);
+  const std::vector<InputSignature> of_input = input_signatures(weights, *layer->first);
   layer->key = key_of(of_input);
   layer->blocks = blocks;
   for (int b = 0; b < blocks.count(); ++b) {
