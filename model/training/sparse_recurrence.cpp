@@ -17,7 +17,7 @@
 namespace onchip {
 namespace {
 
-constexpr std::array kSparseFields{
+constexpr std::array kSparseRecurrenceFields{
     number<&SparseRecurrencePlan::samples>("samples", 1, 4096),
     number<&SparseRecurrencePlan::split>("split", 1, 4).power_of_two(),
     number<&SparseRecurrencePlan::lanes>("lanes", 0, 32).power_of_two(),
@@ -134,7 +134,7 @@ const DealtRows::Lengths& DealtRows::lengths(int units, int blocks, int split) {
 }
 
 std::span<const Field<SparseRecurrencePlan>> fields(const SparseRecurrencePlan&) {
-  return kSparseFields;
+  return kSparseRecurrenceFields;
 }
 
 Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
