@@ -2,7 +2,7 @@
 // The C API's training of one layer.
 #include "kernels/api/confirmed_plan.hpp"
 #include "kernels/api/cuda_errors.hpp"
-#include "kernels/api/device_chip.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #include "kernels/training/training_layer.hpp"
 #include "model/base/units.hpp"
 

@@ -2,7 +2,6 @@
 #include "kernels/training/training_layer.hpp"
 
 #include "kernels/runtime/cublas.hpp"
-#include "kernels/runtime/device_chip.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse_program.hpp"
