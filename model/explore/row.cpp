@@ -226,13 +226,13 @@ void RowComputer::answer_training() {
 }
 
 void RowComputer::answer() {
-  constexpr std::array<void (RowComputer::*)(), kSwept.size()> kAnswers{
+  constexpr std::array<void (RowComputer::*)(), kSwept.size()> kAnswerOf{
       &RowComputer::answer_step, &RowComputer::answer_inference, &RowComputer::answer_training};
   answered_.chip = &chip_;
   const auto problem = std::ranges::find_if(problem_of_, [](const std::string& text) { return !text.empty(); });
   problem_ = problem != problem_of_.end() ? *problem : "";
   try {
-    (this->*kAnswers[static_cast<std::size_t>(swept_.swept)])();
+    (this->*kAnswerOf[static_cast<std::size_t>(swept_.swept)])();
   } catch (const InputError& error) {
     problem_ = error.what();
   }
@@ -313,7 +313,7 @@ void RowComputer::append_word(std::string& text, std::string_view word) {
 }
 
 void RowComputer::append_to(std::string& text) {
-  constexpr std::size_t kTimes = 4;  // bytes follow
+  constexpr std::size_t kShort = 4;  // bytes follow
   constexpr int kDigits = 6, kDigitsOfExtras = 9, kDigitsOfKeys = 15;
   cell_ = 0;
   begin_cell(text);
@@ -338,7 +338,7 @@ void RowComputer::append_to(std::string& text) {
   text += fits(answered_) ? "true" : "false";
   append_word(text, binding(answered_));
   for (std::size_t i = 0; i < times_.size(); ++i) {
-    append_number(text, times_[i](answered_), i < kTimes ? kDigits : kDigitsOfKeys);
+    append_number(text, times_[i](answered_), i < kShort ? kDigits : kDigitsOfKeys);
   }
   if (!has_plan_) {
     append_word(text, plan_text(answered_));

@@ -322,7 +322,7 @@ std::vector<std::span<const Placed>> cut_row(std::span<const Placed> row, int la
 
 void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, const std::array<int, kWarpLanes>& group,
                      const BankRule& rule) {
-  constexpr int kSweeps = 3;
+  constexpr int kRounds = 3;
   using Needs = std::array<int, kMaxBankSets>;  // how often each set is read
   std::array<Needs, kWarpLanes> of_lane{}, of_phase{};
   for (int lane = 0; lane < kWarpLanes; ++lane) {
@@ -352,7 +352,7 @@ void even_out_phases(std::array<std::span<const Placed>, kWarpLanes>& lanes, con
     std::swap(of_lane[a], of_lane[b]);
     std::swap(lanes[a], lanes[b]);
   };
-  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+  for (int sweep = 0; sweep < kRounds; ++sweep) {
     for (int a = 0; a < kWarpLanes; ++a) {
       for (int b = (a / rule.phase_lanes + 1) * rule.phase_lanes; b < kWarpLanes; ++b) {
         if (group[a] == group[b]) {
