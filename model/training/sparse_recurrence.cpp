@@ -165,7 +165,7 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
   const int columns = units * blocks / split * values;
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
-  constexpr int kRegisters = 255;
+  constexpr int kMostRegisters = 255;
   const int of_item = is_backward ? 22 : 18;  // as sm_90 needs them
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
@@ -201,7 +201,7 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
       const int items = divided_up(std::int64_t{units} * samples, kThreads / units * units);
       const int most = plan.register_words != 0
                            ? plan.register_words
-                           : kRegisters - working_registers(register_costs(9), empty) - of_item * items;
+                           : kMostRegisters - working_registers(register_costs(9), empty) - of_item * items;
       SparseRecurrence found{.plan = plan, .geometry = empty, .units = units, .blocks = blocks};
       found.plan.lanes = lanes;
       found.plan.buffers = plan.buffers == 0 ? empty.planes : std::min(std::max(2, plan.buffers), empty.planes);
@@ -237,7 +237,7 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
              ? "they take " + std::to_string(least_bytes) + " bytes of an SM's shared memory; there are " +
                    std::to_string(shared_bytes)
              : "the " + std::to_string(rows) + " rows of an SM with " + std::to_string(dealt.nonzeros() / blocks) +
-                   " non-zeros need more registers than the " + std::to_string(kRegisters) +
+                   " non-zeros need more registers than the " + std::to_string(kMostRegisters) +
                    " that there are of a thread"));
   }
   best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
