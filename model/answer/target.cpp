@@ -14,15 +14,9 @@
 #include <utility>
 
 namespace onchip {
-namespace {
 
-constexpr double kCannotBe = std::numeric_limits<double>::infinity();
-
-// The network of the target.
-Configuration sized(const TargetQuestion& question) {
-  const Target& target = question.target;
-  Configuration configuration = question.base.configuration;
-  int& hidden = configuration.network.hidden;
+void take_hidden(Recurrent& network, const Target& target) {
+  int& hidden = network.hidden;
   if (target.hidden > 0 && hidden > 0 && target.hidden != hidden) {
     throw InputError("target: hidden=" + std::to_string(target.hidden) + " contradicts a network of " +
                      std::to_string(hidden) + " hidden units");
@@ -34,6 +28,16 @@ Configuration sized(const TargetQuestion& question) {
   if (target.ms) {
     throw InputError("target: ms is of feed-forward networks; expected hidden=N or step_us<=T");
   }
+}
+namespace {
+
+constexpr double kCannotBe = std::numeric_limits<double>::infinity();
+
+// The network of the target.
+Configuration sized(const TargetQuestion& question) {
+  const Target& target = question.target;
+  Configuration configuration = question.base.configuration;
+  take_hidden(configuration.network, target);
   if (!target.step_us || target.hidden > 0) {  // to fit is to stay on the SMs, as fit says
     configuration.constraints.tier = configuration.constraints.tier.value_or(Tier::shared_memory);
   }

@@ -19,6 +19,10 @@ struct Target {
   std::optional<double> step_us;  // a step takes no longer
   std::optional<double> ms = {};  // an inference of a feed-forward network takes no longer
 };
+// Gives a recurrent network the target's size. Throws InputError where it has another or there is none, and for a
+// target of feed-forward networks.
+void take_hidden(Recurrent& network, const Target& target);
+
 // What a user pays for more of a number, for a base unit.
 struct UnitPrice {
   const ChipKey* key = nullptr;

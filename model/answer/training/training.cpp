@@ -276,19 +276,8 @@ std::optional<Interaction> interaction(const TrainingWhatIf& answer) {
 
 TrainingTarget reach_training(const TrainingQuestion& asked, const TargetQuestion& words) {
   TrainingQuestion question = without_plan(asked);
-  int& hidden = question.configuration.network.hidden;
   const Target& target = words.target;
-  if (target.hidden > 0 && hidden > 0 && target.hidden != hidden) {
-    throw InputError("target: hidden=" + std::to_string(target.hidden) + " contradicts a network of " +
-                     std::to_string(hidden) + " hidden units");
-  }
-  hidden = std::max(hidden, target.hidden);
-  if (hidden == 0) {
-    throw InputError("how large is the network? expected a target such as hidden=8192, or a hidden size");
-  }
-  if (target.ms) {
-    throw InputError("target: ms is of feed-forward networks; expected hidden=N or step_us<=T");
-  }
+  take_hidden(question.configuration.network, target);
   const Training training = training_of(question.configuration, question.stack);
   return {reach(question, training, target.step_us, words), target};
 }
