@@ -215,7 +215,7 @@ StepPart Simulation::binding() const {
   return static_cast<StepPart>(std::max_element(parts_us.begin(), parts_us.end()) - parts_us.begin());
 }
 
-bool is_replayed(const Plan& plan) {
+bool is_replayed(const RecurrentPlan& plan) {
   const auto* const dense = std::get_if<DensePlan>(&plan);
   return std::holds_alternative<SparsePlan>(plan) || (dense && dense->exchange != ExchangeProtocol::cluster);
 }

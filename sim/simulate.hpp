@@ -53,7 +53,7 @@ struct Simulation {
 };
 
 // Sparse plans; dense ones, but not in a cluster.
-bool is_replayed(const Plan& plan);
+bool is_replayed(const RecurrentPlan& plan);
 
 // The stream of a plan as the chip's registers let the compiler order it. Throws InputError for one that is not
 // replayed.

@@ -56,7 +56,8 @@ std::vector<MeasuredRow> read_baselines(const std::filesystem::path& path) {
         const auto family = std::ranges::find_if(
             kLibraryNames, [&](std::string_view known) { return known.substr(0, known.find('_')) == first; });
         if (family != kLibraryNames.end()) {
-          rows.push_back({network, parse_plan(*family), true, baseline.at("step_us").at("median"), 1, "", ""});
+          rows.push_back(
+              {network, parse_recurrent_plan(*family), true, baseline.at("step_us").at("median"), 1, "", ""});
         }
       }
     }
@@ -67,7 +68,7 @@ std::vector<MeasuredRow> read_baselines(const std::filesystem::path& path) {
 }
 
 // A dense matrix takes a library as long whatever is in it.
-bool depends_on_density(const Plan& plan) {
+bool depends_on_density(const RecurrentPlan& plan) {
   return is_on_chip(plan) || std::holds_alternative<CusparsePlan>(plan);
 }
 
@@ -78,7 +79,7 @@ bool is_of(const MeasuredRow& row, const Recurrent& network, bool whatever_densi
          (whatever_density ? !depends_on_density(row.plan) : std::abs(a.density - network.density) < 1e-6);
 }
 
-bool has_fixed_fields(const Plan& plan, const Constraints& constraints) {
+bool has_fixed_fields(const RecurrentPlan& plan, const Constraints& constraints) {
   return std::visit(
       [&](const auto& of) {
         const auto table = fields(of);

@@ -15,7 +15,7 @@ namespace onchip {
 
 struct MeasuredRow {
   Recurrent network;
-  Plan plan;
+  RecurrentPlan plan;
   bool is_library = false;
   double step_us = 0;
   std::uint64_t seed = 1;

@@ -78,7 +78,7 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row, boo
     check(network);
     const auto has = [&](const char* column) { return file.has(column) && !file.text(row, column).empty(); };
     if (has("plan")) {
-      configuration.plan = parse_plan(file.text(row, "plan"));
+      configuration.plan = parse_recurrent_plan(file.text(row, "plan"));
     } else if (has("family")) {
       configuration.constraints.family = find_family(file.text(row, "family")).name;
     }

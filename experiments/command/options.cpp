@@ -386,7 +386,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     if (network.hidden == 0) {
       throw InputError("--plan needs --hidden or --weights: a plan is for one size");
     }
-    configuration.plan = parse_plan(plan);
+    configuration.plan = parse_recurrent_plan(plan);
   }
   if (const std::string_view family = configuration.family();
       !family.empty() && !find_family(family).is_on_chip && !takes_all_families) {

@@ -20,7 +20,7 @@ namespace onchip {
 
 struct MeasuredKernel {
   Recurrent network;
-  Plan plan;                                  // of a kernel, not of a library
+  RecurrentPlan plan;                         // of a kernel, not of a library
   std::string fingerprint, code_fingerprint;  // the row's; the second is empty where none was recorded
 };
 

@@ -17,8 +17,8 @@ bool is_run(const RankedPlan& ranked) {
 }
 
 // Those that run as kernels.
-std::vector<Plan> kernel_plans(const PlansToMeasure& plans) {
-  std::vector<Plan> kernels;
+std::vector<RecurrentPlan> kernel_plans(const PlansToMeasure& plans) {
+  std::vector<RecurrentPlan> kernels;
   for (const RankedPlan& ranked : plans.ranking) {
     if (is_run(ranked) && find_family(ranked.family).is_on_chip) {
       kernels.push_back(ranked.planned->plan);
@@ -89,7 +89,7 @@ std::vector<CompileRequest> compile_requests(const PlansToMeasure& plans, const 
                                              const MeasureOptions& options) {
   const Recurrent& network = plans.configuration.network;
   std::vector<CompileRequest> requests;
-  for (const Plan& plan : kernel_plans(plans)) {
+  for (const RecurrentPlan& plan : kernel_plans(plans)) {
     requests.push_back(compile_request(network, plan, architecture));
     requests.push_back(compile_order_request(network, plan, architecture));
     if (options.floor) {

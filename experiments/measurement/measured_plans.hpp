@@ -18,8 +18,8 @@ namespace onchip {
 
 struct PlansToMeasure {
   Configuration configuration;
-  std::vector<RankedPlan> ranking;  // as predicted, the fastest first
-  std::optional<Plan> refused;      // by the compiler, which spills it, instead of the one plan
+  std::vector<RankedPlan> ranking;       // as predicted, the fastest first
+  std::optional<RecurrentPlan> refused;  // by the compiler, which spills it, instead of the one plan
 };
 // By the compiler for the architecture. Throws InputError where the one plan does not fit.
 PlansToMeasure plan_to_measure(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
@@ -43,7 +43,7 @@ PreparedPlans prepare_plans(const PlansToMeasure& plans, std::shared_ptr<const S
 struct MeasuredPlan {
   Configuration configuration;
   RankedPlan ranked;
-  std::optional<Plan> refused = {};
+  std::optional<RecurrentPlan> refused = {};
   std::int64_t nnz = 0;
   std::int64_t gather_wavefronts = 0;  // of the busiest SM
   double conflict_free_us = 0;         // reading the states of all non-zeros of an SM, the samples of the batch only

@@ -55,7 +55,7 @@ void require_fit(const PlannedNetwork& planned) {
   }
 }
 
-Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+Prepared prepare(const Recurrent& network, const RecurrentPlan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options) {
   if (2.0 * network.steps * network.batch * network.rows() * info(network.precision).bytes > kMostSequenceBytes) {
     throw InputError("a sequence of " + std::to_string(network.steps) +
@@ -71,10 +71,10 @@ Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<con
   return result;
 }
 
-std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
+std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const RecurrentPlan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options) {
   std::vector<Prepared> all;
-  for (const Plan& plan : plans) {
+  for (const RecurrentPlan& plan : plans) {
     if (all.empty()) {
       all.push_back(prepare(network, plan, matrix, options));
     } else {

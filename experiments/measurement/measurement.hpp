@@ -58,11 +58,11 @@ struct Prepared {
 void require_fit(const PlannedNetwork& planned);
 
 // Throws InputError for a sequence that the device's memory cannot hold.
-Prepared prepare(const Recurrent& network, const Plan& plan, std::shared_ptr<const SparseMatrix> matrix,
+Prepared prepare(const Recurrent& network, const RecurrentPlan& plan, std::shared_ptr<const SparseMatrix> matrix,
                  const MeasureOptions& options);
 
 // The same for several plans of one network, whose input is drawn once.
-std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const Plan> plans,
+std::vector<Prepared> prepare_all(const Recurrent& network, std::span<const RecurrentPlan> plans,
                                   std::shared_ptr<const SparseMatrix> matrix, const MeasureOptions& options);
 
 // `elements`: [check_steps, batch, hidden] as the kernel stores them.

@@ -29,7 +29,7 @@ struct Loop {
   int weights_per_thread = 0;  // in registers
   double instructions = 0;     // of a step, of one warp
 };
-Loop loop_of(const Recurrent& network, const Plan& plan) {
+Loop loop_of(const Recurrent& network, const RecurrentPlan& plan) {
   return std::visit(
       [&](const auto& of_family) -> Loop {
         if constexpr (requires { step_instructions(geometry(network, of_family)); }) {

@@ -98,7 +98,7 @@ std::string told(const PlannedNetwork& planned) {
 }
 
 // The words of a plan that do not follow from the size.
-std::string kind_of_plan(const Plan& plan) {
+std::string kind_of_plan(const RecurrentPlan& plan) {
   std::istringstream words(to_string(plan));
   std::string kind, word;
   while (words >> word) {

@@ -34,7 +34,7 @@ using namespace onchip;
 struct Configuration {
   const Chip* chip;
   Recurrent network;
-  Plan plan;
+  RecurrentPlan plan;
 };
 
 std::vector<Configuration> varied(const std::vector<Chip>& chips) {
@@ -49,8 +49,9 @@ std::vector<Configuration> varied(const std::vector<Chip>& chips) {
                   .cell = cell, .precision = precision, .hidden = hidden, .batch = batch, .density = density};
               const RowProfile rows = RowProfile::uniform(network);
               for (const int lanes : {8, 32}) {
-                const Plan plan = shape_sparse_plan(network, rows, density < 1 ? Storage::packed_pair : Storage::dense,
-                                                    static_cast<int>(chip.sm_count), lanes, 1 + hidden % 3);
+                const RecurrentPlan plan =
+                    shape_sparse_plan(network, rows, density < 1 ? Storage::packed_pair : Storage::dense,
+                                      static_cast<int>(chip.sm_count), lanes, 1 + hidden % 3);
                 list.push_back({&chip, network, plan});
               }
             }

@@ -16,7 +16,7 @@ namespace {
 
 // Calls ask(geometry) with that of a plan whose kernel is ours.
 template <typename Answer, typename Ask>
-Answer of_kernel(const Recurrent& network, const Plan& plan, const Ask& ask) {
+Answer of_kernel(const Recurrent& network, const RecurrentPlan& plan, const Ask& ask) {
   return std::visit(
       [&](const auto& of_family) -> Answer {
         if constexpr (std::remove_cvref_t<decltype(of_family)>::kIsOnChip) {
@@ -138,17 +138,19 @@ static_assert(is_same(ExchangeProtocol::lamport, kLamport) &&
 
 }  // namespace
 
-CompileRequest compile_request(const Recurrent& network, const Plan& plan, const std::string& architecture, Work work) {
+CompileRequest compile_request(const Recurrent& network, const RecurrentPlan& plan, const std::string& architecture,
+                               Work work) {
   return of_kernel<CompileRequest>(network, plan,
                                    [&](const auto& geometry) { return compile_request(geometry, architecture, work); });
 }
 
-CompileRequest compile_order_request(const Recurrent& network, const Plan& plan, const std::string& architecture) {
+CompileRequest compile_order_request(const Recurrent& network, const RecurrentPlan& plan,
+                                     const std::string& architecture) {
   return of_kernel<CompileRequest>(network, plan,
                                    [&](const auto& geometry) { return compile_order_request(geometry, architecture); });
 }
 
-CaptureSize capture_size(const Recurrent& network, const Plan& plan) {
+CaptureSize capture_size(const Recurrent& network, const RecurrentPlan& plan) {
   return of_kernel<CaptureSize>(network, plan, [](const auto& geometry) { return capture_size(geometry); });
 }
 

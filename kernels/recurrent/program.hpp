@@ -26,13 +26,14 @@ inline constexpr std::array<std::string_view, kMarksOfStep> kStepMarks{
 
 // What the plan compiles to: works without a GPU. Throws InputError for a library's plan, and for what the architecture
 // does not have.
-CompileRequest compile_request(const Recurrent& network, const Plan& plan, const std::string& architecture,
+CompileRequest compile_request(const Recurrent& network, const RecurrentPlan& plan, const std::string& architecture,
                                Work work = Work::whole);
 // The translation kernels of its sequences (state_order.cu).
-CompileRequest compile_order_request(const Recurrent& network, const Plan& plan, const std::string& architecture);
+CompileRequest compile_order_request(const Recurrent& network, const RecurrentPlan& plan,
+                                     const std::string& architecture);
 
 // Throws InputError for plans that cannot be captured.
-CaptureSize capture_size(const Recurrent& network, const Plan& plan);
+CaptureSize capture_size(const Recurrent& network, const RecurrentPlan& plan);
 
 // Added to every step's input, [gates * hidden] each; empty: zeros. PyTorch's bias_ih and bias_hh. They differ only in
 // the GRU, whose recurrent bias of the n gate is multiplied by the reset gate.
@@ -87,7 +88,7 @@ inline constexpr std::int64_t kMostLaunchBytes = std::int64_t{256} << 20;
 
 struct RecurrenceProgram {
   Recurrent network;
-  Plan plan;
+  RecurrentPlan plan;
   StateGeometry state;
   LaunchShape shape;
   Work work = Work::whole;

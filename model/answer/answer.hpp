@@ -22,7 +22,8 @@ struct Question {
 };
 
 struct ChosenPlan : PlannedNetwork {
-  std::optional<Plan> refused = {};  // the model's choice, if a compiler spills it and another plan is taken instead
+  std::optional<RecurrentPlan> refused =
+      {};  // the model's choice, if a compiler spills it and another plan is taken instead
 };
 
 // A network with the plan that was found for it.

@@ -30,7 +30,7 @@ struct Configuration {
   std::string weights_file, tensor;             // its name as the user gave it
   bool transpose = false;                       // it has [hidden, gates * hidden]
   Constraints constraints;
-  std::optional<Plan> plan;  // fixed by the user
+  std::optional<RecurrentPlan> plan;  // fixed by the user
 
   // That the answer is of, "" if it may be any.
   std::string_view family() const {

@@ -43,7 +43,7 @@ std::vector<FamilyField> fields_of(std::type_identity<std::variant<P...>>) {
 
 // Of all families, in the order of their tables.
 const std::vector<FamilyField>& family_fields() {
-  static const std::vector<FamilyField> list = fields_of(std::type_identity<Plan>{});
+  static const std::vector<FamilyField> list = fields_of(std::type_identity<RecurrentPlan>{});
   return list;
 }
 

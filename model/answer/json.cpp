@@ -67,7 +67,7 @@ Json list_json(std::string_view text) {
   return json;
 }
 
-Json to_json(const Plan& plan) {
+Json to_json(const RecurrentPlan& plan) {
   return std::visit([](const auto& of_family) { return plan_json(of_family); }, plan);
 }
 

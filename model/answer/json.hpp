@@ -35,7 +35,7 @@ Json plan_json(const P& plan) {
   json["text"] = plan_text(plan);
   return json;
 }
-Json to_json(const Plan& plan);
+Json to_json(const RecurrentPlan& plan);
 Json resources_json(const Footprint& footprint);
 Json to_json(const Case& answer, Binding binding);
 Json instead_json(const PlannedNetwork& other);

@@ -106,7 +106,7 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
       {"mask", [&](const Json& value) { configuration.mask = parse_mask(value.get<std::string>()); }},
       {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }},
       {"constraints", [&](const Json& value) { read_constraints(value, configuration.constraints); }},
-      {"plan", [&](const Json& value) { configuration.plan = parse_plan(value.get<std::string>()); }},
+      {"plan", [&](const Json& value) { configuration.plan = parse_recurrent_plan(value.get<std::string>()); }},
       {"layers", [&](const Json& value) { of_stack().layers = whole(value, "layers", 1, kMostLayers); }},
       {"bidirectional", [&](const Json& value) { of_stack().bidirectional = value.get<bool>(); }},
       {"input", [&](const Json& value) { of_stack().input = whole(value, "input", 1, kMaxHidden); }},

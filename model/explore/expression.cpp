@@ -256,7 +256,7 @@ Number_of find_number(std::string_view name) {
   if (const ChipKey* key = find_key(name)) {
     return [member = key->member](const Answered& row) { return (row.chip->*member).value; };
   }
-  if (auto of_plan = plan_number(std::type_identity<Plan>{}, name)) {
+  if (auto of_plan = plan_number(std::type_identity<RecurrentPlan>{}, name)) {
     return of_plan;
   }
   const std::vector<std::string> names = number_names();

@@ -20,7 +20,7 @@ namespace onchip {
 struct SweptStep {
   const Recurrent* network = nullptr;
   double seed = 0;
-  const Plan* plan = nullptr;
+  const RecurrentPlan* plan = nullptr;
   const Prediction* prediction = nullptr;
 };
 // A training of a recurrent network: it has its plan in the case.

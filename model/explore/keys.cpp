@@ -96,7 +96,7 @@ constexpr std::array kNames{
               if (is_of_training(text)) {
                 draft.training.plan = parse_training_plan(text);
               } else {
-                draft.configuration.plan = parse_plan(text);
+                draft.configuration.plan = parse_recurrent_plan(text);
               }
             }},
     NameKey{"family", Subject::plan,
@@ -168,7 +168,7 @@ std::vector<std::string_view> sweep_key_names() {
   for (const NameKey& key : kNames) {
     names.push_back(key.name);
   }
-  std::ranges::copy(plan_fields(std::type_identity<Plan>{}), std::back_inserter(names));
+  std::ranges::copy(plan_fields(std::type_identity<RecurrentPlan>{}), std::back_inserter(names));
   std::ranges::copy(key_names(), std::back_inserter(names));
   return names;
 }
@@ -233,7 +233,7 @@ Key find_sweep_key(std::string_view name) {
     key.subject = text->subject;
     key.of = text->of;
     key.apply = [apply = text->apply](Draft& draft, const Value& value) { apply(draft, value.text); };
-  } else if (const auto all = plan_fields(std::type_identity<Plan>{}); std::ranges::count(all, name) > 0) {
+  } else if (const auto all = plan_fields(std::type_identity<RecurrentPlan>{}); std::ranges::count(all, name) > 0) {
     key.subject = Subject::plan;
     key.of = kOfRecurrent;
     key.is_whole = true;

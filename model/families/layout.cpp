@@ -7,7 +7,7 @@
 
 namespace onchip {
 
-Layout make_layout(const Recurrent& network, const Plan& plan, const SparseMatrix& matrix, int threads) {
+Layout make_layout(const Recurrent& network, const RecurrentPlan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
     throw InputError("the recurrent matrix is " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
                      ", but " + describe(network) + " needs " + std::to_string(network.rows()) + " x " +
@@ -40,7 +40,7 @@ const Recurrent& network_of(const Layout& layout) {
   return std::visit([](const auto& of_family) -> const Recurrent& { return of_family.geometry.network; }, layout);
 }
 
-Plan plan_of(const Layout& layout) {
+RecurrentPlan plan_of(const Layout& layout) {
   if (const auto* const sparse = std::get_if<SparseLayout>(&layout)) {
     return static_cast<const SparsePlan&>(sparse->geometry);
   }

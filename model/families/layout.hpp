@@ -17,7 +17,7 @@ using Layout = std::variant<SparseLayout, DenseLayout>;
 
 // Throws InputError if the matrix is not what the network says, does not fit the plan, or the plan is a library's.
 // Works on so many threads; the layout does not depend on how many.
-Layout make_layout(const Recurrent& network, const Plan& plan, const SparseMatrix& matrix, int threads = 1);
+Layout make_layout(const Recurrent& network, const RecurrentPlan& plan, const SparseMatrix& matrix, int threads = 1);
 
 // The matrix back.
 SparseMatrix unpack(const Layout& layout);
@@ -25,7 +25,7 @@ Encoded encode(const Layout& layout);
 Wavefronts gather_wavefronts(const Layout& layout);
 
 const Recurrent& network_of(const Layout& layout);
-Plan plan_of(const Layout& layout);
+RecurrentPlan plan_of(const Layout& layout);
 const StateGeometry& state_of(const Layout& layout);
 
 }  // namespace onchip

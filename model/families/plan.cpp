@@ -25,7 +25,7 @@ template <typename... P>
 constexpr std::array<FamilyInfo, sizeof...(P)> infos(std::type_identity<std::variant<P...>>) {
   return {{info_of<P>()...}};
 }
-constexpr auto kFamilies = infos(std::type_identity<Plan>{});
+constexpr auto kFamilies = infos(std::type_identity<RecurrentPlan>{});
 
 }  // namespace
 
@@ -33,19 +33,19 @@ std::span<const FamilyInfo> families() {
   return kFamilies;
 }
 
-std::string_view family_name(const Plan& plan) {
+std::string_view family_name(const RecurrentPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kName; }, plan);
 }
 
-bool is_on_chip(const Plan& plan) {
+bool is_on_chip(const RecurrentPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kIsOnChip; }, plan);
 }
 
-Tier tier_of(const Plan& plan) {
+Tier tier_of(const RecurrentPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.tier(); }, plan);
 }
 
-double streamed_share(const Recurrent& network, const Plan& plan) {
+double streamed_share(const Recurrent& network, const RecurrentPlan& plan) {
   return std::visit(
       [&](const auto& of_family) {
         if constexpr (requires { geometry(network, of_family).streamed_share(); }) {
@@ -57,15 +57,15 @@ double streamed_share(const Recurrent& network, const Plan& plan) {
       plan);
 }
 
-std::string to_string(const Plan& plan) {
+std::string to_string(const RecurrentPlan& plan) {
   return plan_text_of(plan);
 }
 
-Plan parse_plan(std::string_view text) {
-  return parse_plan_of(std::type_identity<Plan>{}, text);
+RecurrentPlan parse_recurrent_plan(std::string_view text) {
+  return parse_plan_of(std::type_identity<RecurrentPlan>{}, text);
 }
 
-void check_plan(const Recurrent& network, const Plan& plan) {
+void check_plan(const Recurrent& network, const RecurrentPlan& plan) {
   std::visit(
       [&](const auto& of_family) {
         const std::string beyond = beyond_limits(network, of_family);
@@ -76,15 +76,15 @@ void check_plan(const Recurrent& network, const Plan& plan) {
       plan);
 }
 
-void check_rows(const Recurrent& network, const Plan& plan, const RowProfile& rows) {
+void check_rows(const Recurrent& network, const RecurrentPlan& plan, const RowProfile& rows) {
   std::visit([&](const auto& of_family) { check_rows(network, of_family, rows); }, plan);
 }
 
-Footprint footprint(const Chip& chip, const Recurrent& network, const Plan& plan) {
+Footprint footprint(const Chip& chip, const Recurrent& network, const RecurrentPlan& plan) {
   return std::visit([&](const auto& of_family) { return footprint(chip, geometry(network, of_family)); }, plan);
 }
 
-Prediction predict(const Chip& chip, const Recurrent& network, const Plan& plan) {
+Prediction predict(const Chip& chip, const Recurrent& network, const RecurrentPlan& plan) {
   return std::visit([&](const auto& of_family) { return predict_one(chip, network, of_family); }, plan);
 }
 

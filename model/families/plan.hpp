@@ -20,7 +20,7 @@ using CublasPlan = LibraryPlan<Library::cublas_graph>;
 using CudnnPlan = LibraryPlan<Library::cudnn>;
 using CusparsePlan = LibraryPlan<Library::cusparse_graph>;
 
-using Plan = std::variant<SparsePlan, DensePlan, CublasPlan, CudnnPlan, CusparsePlan>;
+using RecurrentPlan = std::variant<SparsePlan, DensePlan, CublasPlan, CudnnPlan, CusparsePlan>;
 
 // The families of the list, in its order.
 struct FamilyInfo {
@@ -30,23 +30,23 @@ struct FamilyInfo {
 };
 std::span<const FamilyInfo> families();
 
-std::string_view family_name(const Plan& plan);  // "sparse_persistent"
-Tier tier_of(const Plan& plan);                  // where its weights lie at most
-bool is_on_chip(const Plan& plan);               // whether its weights stay there; else it is a library's
+std::string_view family_name(const RecurrentPlan& plan);  // "sparse_persistent"
+Tier tier_of(const RecurrentPlan& plan);                  // where its weights lie at most
+bool is_on_chip(const RecurrentPlan& plan);               // whether its weights stay there; else it is a library's
 // Of the stored weights' bytes, those that every step reads from L2; of families that stream none, 0.
-double streamed_share(const Recurrent& network, const Plan& plan);
+double streamed_share(const Recurrent& network, const RecurrentPlan& plan);
 
 // "sparse_persistent packed_pair bank_aware lamport sms=132 threads=576 ..." and back (plan/plan_text.hpp).
-std::string to_string(const Plan& plan);
-Plan parse_plan(std::string_view text);
+std::string to_string(const RecurrentPlan& plan);
+RecurrentPlan parse_recurrent_plan(std::string_view text);
 
 // Throws InputError for numbers that no kernel can be built from. What comes in as text must pass here.
-void check_plan(const Recurrent& network, const Plan& plan);
+void check_plan(const Recurrent& network, const RecurrentPlan& plan);
 // Throws InputError if the plan cannot hold the rows.
-void check_rows(const Recurrent& network, const Plan& plan, const RowProfile& rows);
+void check_rows(const Recurrent& network, const RecurrentPlan& plan, const RowProfile& rows);
 
 // Allocates nothing; well under a microsecond.
-Footprint footprint(const Chip& chip, const Recurrent& network, const Plan& plan);
-Prediction predict(const Chip& chip, const Recurrent& network, const Plan& plan);
+Footprint footprint(const Chip& chip, const Recurrent& network, const RecurrentPlan& plan);
+Prediction predict(const Chip& chip, const Recurrent& network, const RecurrentPlan& plan);
 
 }  // namespace onchip

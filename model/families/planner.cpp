@@ -37,7 +37,7 @@ std::string why_slower(const Prediction& best, const Prediction& other) {
 
 PlannedNetwork choose_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                            const Constraints& constraints, Effort effort) {
-  return choose_of(std::type_identity<Plan>{}, chip, network, rows, constraints, effort);
+  return choose_of(std::type_identity<RecurrentPlan>{}, chip, network, rows, constraints, effort);
 }
 
 bool any_plan_fits(const Chip& chip, const Recurrent& network, const RowProfile& rows, const Constraints& constraints) {
@@ -46,7 +46,7 @@ bool any_plan_fits(const Chip& chip, const Recurrent& network, const RowProfile&
 
 PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network) {
   std::optional<PlannedNetwork> best;
-  const auto offer = [&](const Plan& plan) {
+  const auto offer = [&](const RecurrentPlan& plan) {
     PlannedNetwork other{network, plan, predict(chip, network, plan)};
     if (!best || is_better(other.prediction, best->prediction)) {
       best = std::move(other);
@@ -61,7 +61,7 @@ PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network) {
 std::vector<RankedPlan> rank_families(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                       const Constraints& constraints) {
   std::vector<RankedPlan> ranking;
-  for (Ranked<Plan>& ranked : rank_of(std::type_identity<Plan>{}, chip, network, rows, constraints)) {
+  for (Ranked<RecurrentPlan>& ranked : rank_of(std::type_identity<RecurrentPlan>{}, chip, network, rows, constraints)) {
     ranking.push_back({ranked.family, std::move(ranked.planned), std::move(ranked.why)});
   }
   return ranking;

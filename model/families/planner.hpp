@@ -13,7 +13,7 @@
 
 namespace onchip {
 
-using PlannedNetwork = Planned<Plan>;
+using PlannedNetwork = Planned<RecurrentPlan>;
 
 // The fastest plan that fits; if none fits, the one that misses by least (its footprint says by how much). Of the
 // families that keep the weights on the chip, unless another is asked for. Throws InputError where no family has a

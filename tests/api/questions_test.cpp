@@ -27,7 +27,7 @@ TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]")
   CHECK(std::string(error.message).empty());
   CHECK(fit.fits == 1);
   CHECK(std::string(fit.why).starts_with("fits: "));
-  CHECK(is_on_chip(parse_plan(fit.plan)));
+  CHECK(is_on_chip(parse_recurrent_plan(fit.plan)));
   CHECK(fit.floor_us > 0);
   CHECK((fit.floor_us <= fit.step_us && fit.low_us <= fit.step_us && fit.step_us <= fit.high_us));
   CHECK(fit.streamed_share == 0);
@@ -124,7 +124,7 @@ TEST_CASE("a matrix that is 2:4 is planned for the sparse tensor cores, another 
     fit.struct_bytes = sizeof fit;
     REQUIRE(onchip_fit_network(h200.get(), &network, matrix.get(), &fit, nullptr) == ONCHIP_OK);
     CHECK(fit.fits == 1);
-    const Plan plan = parse_plan(fit.plan);
+    const RecurrentPlan plan = parse_recurrent_plan(fit.plan);
     const auto* const dense = std::get_if<DensePlan>(&plan);
     CHECK((dense != nullptr && dense->storage == Storage::structured_2_4) == (kind == MaskKind::two_four));
   }

@@ -39,7 +39,7 @@ PlannedNetwork require_sound(const Chip& chip, const Configuration& configuratio
   INFO(describe(network) << ": " << to_string(planned.plan));
   CHECK_NOTHROW(check_plan(network, planned.plan));
   Configuration handed_back = configuration;
-  handed_back.plan = parse_plan(to_string(planned.plan));
+  handed_back.plan = parse_recurrent_plan(to_string(planned.plan));
   CHECK(plan_network(chip, handed_back, rows).prediction.step_us == planned.prediction.step_us);
   if (planned.prediction.footprint.fits) {
     std::visit(
@@ -120,7 +120,7 @@ TEST_CASE("plans of dense storage are sound at every width of the loads", "[fast
     Configuration configuration = configuration_of(cell, Precision::fp16, 101, 8, 1);
     fix<&SparsePlan::storage>(configuration.constraints, Storage::dense);
     fix<&SparsePlan::load_bytes>(configuration.constraints, load_bytes);
-    const Plan plan = require_sound(h200(), configuration).plan;
+    const RecurrentPlan plan = require_sound(h200(), configuration).plan;
     if (const auto* sparse = std::get_if<SparsePlan>(&plan)) {
       CHECK(sparse->load_bytes == load_bytes);
     } else {

@@ -86,7 +86,7 @@ TEST_CASE("a right kernel is right, and a wrong one wrong, with weights that amp
     Configuration configuration;
     configuration.network = network;
     configuration.constraints.family = family;
-    const Plan plan = plan_network(chip.chip, configuration, row_profile(configuration, weights)).plan;
+    const RecurrentPlan plan = plan_network(chip.chip, configuration, row_profile(configuration, weights)).plan;
     MeasureOptions options;
     Prepared prepared = prepare(network, plan, std::make_shared<SparseMatrix>(weights), options);
     CHECK(interpret(prepared, options).correctness.correct);

@@ -46,7 +46,7 @@ TEST_CASE(
     "[fast]") {
   const OptionGroup options = plan_options();
   int checked = 0;
-  of_every_family(std::type_identity<Plan>{}, [&](const auto& default_plan) {
+  of_every_family(std::type_identity<RecurrentPlan>{}, [&](const auto& default_plan) {
     using P = std::remove_cvref_t<decltype(default_plan)>;
     for (const Field<P>& field : fields(default_plan)) {
       CAPTURE(P::kName, field.name);
@@ -63,11 +63,11 @@ TEST_CASE(
         CHECK((text + ' ').find(' ' + word + ' ') != std::string::npos);
       }
       if constexpr (!requires { plan.slots; }) {
-        CHECK(parse_plan(text) == Plan(plan));
+        CHECK(parse_recurrent_plan(text) == RecurrentPlan(plan));
       } else if (field.is_said) {
-        CHECK(field.get(std::get<P>(parse_plan(text))) == value);
+        CHECK(field.get(std::get<P>(parse_recurrent_plan(text))) == value);
       }
-      const Json json = to_json(Plan(plan));
+      const Json json = to_json(RecurrentPlan(plan));
       CHECK(json.at(std::string(field.name)) == (field.is_number() ? Json(value) : Json(word)));
       CHECK(json.at("text") == text);
       const auto* option = options.find_nothrow(option_of(field.name), /*approx=*/false);
@@ -82,13 +82,13 @@ TEST_CASE(
       }
       ++checked;
     }
-    CHECK(to_json(Plan(default_plan)).at("family") == P::kName);
+    CHECK(to_json(RecurrentPlan(default_plan)).at("family") == P::kName);
   });
   CHECK(checked >= 30);
 }
 
 TEST_CASE("slots stand behind the lanes of a row in the text, and in JSON", "[fast]") {
-  const Plan plan = parse_plan("sparse_persistent sms=2 threads=64 lanes_per_row=8 slots=5/4/4");
+  const RecurrentPlan plan = parse_recurrent_plan("sparse_persistent sms=2 threads=64 lanes_per_row=8 slots=5/4/4");
   CHECK(to_string(plan).find(" lanes_per_row=8 slots=5/4/4 ") != std::string::npos);
   CHECK(to_json(plan).at("slots") == Json{5, 4, 4});
   CHECK(to_json(plan).at("rows_per_group") == 3);

@@ -29,7 +29,7 @@ double step_at(const std::map<int, double>& step_us, int poll_delay) {
   return sooner->second + share * (later->second - sooner->second);
 }
 
-int delay_of(const Plan& plan) {
+int delay_of(const RecurrentPlan& plan) {
   return std::visit(
       [](const auto& of_family) {
         if constexpr (requires { of_family.poll_delay; }) {

@@ -117,7 +117,7 @@ bool spills(const DenseCase& c, const std::string& architecture) {
   return compiled(c, architecture).spills();
 }
 
-bool has_no_spill(const Chip& chip, const Recurrent& network, const Plan& plan) {
+bool has_no_spill(const Chip& chip, const Recurrent& network, const RecurrentPlan& plan) {
   return compile(compile_request(network, plan, chip.architecture)).resources.spill_bytes == 0;
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("spans and samples that divide nothing take no more registers than oth
       "dense_persistent dense lamport sms=101 threads=256 loads_in_flight=16 poll_delay=200 shared_tiles=29";
   const auto report = [&](int hidden, int batch) {
     const Recurrent network{Cell::tanh, Precision::bf16, hidden, batch, 1, 1};
-    DensePlan plan = std::get<DensePlan>(parse_plan(text));
+    DensePlan plan = std::get<DensePlan>(parse_recurrent_plan(text));
     plan.sms = (hidden + 31) / 32;
     return compile(compile_request(network, plan, "sm_90")).resources;
   };

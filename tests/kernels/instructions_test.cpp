@@ -92,7 +92,7 @@ TEST_CASE("the model's count of a step's instructions is close to the compiler's
         .cell = c.cell, .precision = c.precision, .hidden = c.hidden, .batch = c.batch, .density = c.density};
     Constraints constraints;
     constraints.family = c.family;
-    const Plan plan = choose_plan(chip, network, RowProfile::uniform(network), constraints).plan;
+    const RecurrentPlan plan = choose_plan(chip, network, RowProfile::uniform(network), constraints).plan;
     INFO(describe(network) + ": " + to_string(plan));
     const CompileRequest request = compile_request(network, plan, kArchitecture);
     const double compiled = static_cast<double>(code_bytes(compile(request).cubin, request.name)) / kInstructionBytes;

@@ -236,9 +236,9 @@ Case refilled(Case c, int words) {
 // producer warps do not have. A value that both kinds of warps use stands in none of them.
 TEST_CASE("what warps that compute have in common with producer warps does not spill", "[slow]") {
   Case c{{Cell::relu, fp32, 2896, 16}, {}};
-  c.plan = std::get<SparsePlan>(
-      parse_plan("sparse_persistent packed_pair bank_aware lamport sms=145 threads=640 slots=1 loads_in_flight=4 "
-                 "producer_warps=8"));
+  c.plan = std::get<SparsePlan>(parse_recurrent_plan(
+      "sparse_persistent packed_pair bank_aware lamport sms=145 threads=640 slots=1 loads_in_flight=4 "
+      "producer_warps=8"));
   REQUIRE(register_split(c.plan));
   constexpr int kWords = 39;
   CHECK_FALSE(spills(refilled(c, kWords), "sm_90"));

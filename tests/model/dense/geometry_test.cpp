@@ -20,7 +20,7 @@ TEST_CASE("a dense shape has tiles for every row and unit, and spans for every u
   for (const int sms : {1, 7, 132}) {
     DensePlan plan = shape_dense_plan(network, sms, threads);
     const DenseGeometry geometry(network, plan);
-    CAPTURE(describe(network), to_string(Plan(plan)));
+    CAPTURE(describe(network), to_string(RecurrentPlan(plan)));
     const int units = geometry.units_per_sm;
     CHECK(units % 2 == 0);
     CHECK(units * sms >= hidden);
@@ -49,8 +49,8 @@ TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers"
     const DenseGeometry dense(network, shape_dense_plan(network, 64, threads));
     DensePlan plan = shape_dense_plan(network, 64, threads, 1, Storage::structured_2_4);
     const DenseGeometry geometry(network, plan);
-    CAPTURE(to_string(Plan(plan)));
-    CHECK(to_string(Plan(plan)).starts_with("dense_persistent structured_2_4 lamport sms=64 "));
+    CAPTURE(to_string(RecurrentPlan(plan)));
+    CHECK(to_string(RecurrentPlan(plan)).starts_with("dense_persistent structured_2_4 lamport sms=64 "));
     CHECK(geometry.units_per_sm == dense.units_per_sm);
     CHECK(geometry.exchange_bytes == dense.exchange_bytes);
     const int tiles = geometry.warp_tiles;
@@ -96,7 +96,7 @@ TEST_CASE("no region of a dense block's shared memory reaches into the next, and
     plan.shared_tiles = DenseGeometry(network, plan).warp_tiles / 2;
     plan.bank_words = storage == Storage::bitmap ? 3 * plan.shared_tiles : 0;
     const DenseGeometry geometry(network, plan);
-    CAPTURE(describe(network), to_string(Plan(plan)));
+    CAPTURE(describe(network), to_string(RecurrentPlan(plan)));
     const std::int64_t items = geometry.finished_items, floats = 4;
     const bool is_gated = info(cell).gates > 1;
     const std::int64_t tile_bytes =

@@ -40,7 +40,7 @@ TEST_CASE("SMs that write half a line or less have lines of their own, and state
   CHECK(SparseGeometry(network, plan).state_stride == 2048);
   plan.line_words = 1;
   CHECK(SparseGeometry(network, plan).state_stride == 128 * 128);
-  CHECK(parse_plan(to_string(Plan(plan))) == Plan(plan));
+  CHECK(parse_recurrent_plan(to_string(RecurrentPlan(plan))) == RecurrentPlan(plan));
   DensePlan dense = shape_dense_plan(network, 128, 128);
   dense.line_words = kLineWords / 2;
   CHECK(DenseGeometry(network, dense).state_stride == 2 * 2048);

@@ -20,18 +20,18 @@ Recurrent network_of(Cell cell, int hidden, int batch, double density = 1, Preci
   return {cell, precision, hidden, batch, 256, density};
 }
 
-double step_us(const Recurrent& network, const Plan& plan) {
+double step_us(const Recurrent& network, const RecurrentPlan& plan) {
   return predict(h200(), network, plan).step_us;
 }
 
 // What was measured on an H200, us per step; experiments/data/h200 has those of 256 steps in graphs.
 struct Measured {
-  Plan plan;
+  RecurrentPlan plan;
   Cell cell;
   int hidden, batch;
   double density, us;
 };
-const Plan kCublas = CublasPlan{}, kCudnn = CudnnPlan{}, kCusparse = CusparsePlan{};
+const RecurrentPlan kCublas = CublasPlan{}, kCudnn = CudnnPlan{}, kCusparse = CusparsePlan{};
 const Measured kMeasured[] = {
     {kCublas, Cell::relu, 1152, 4, 1, 3.97},      {kCublas, Cell::relu, 1792, 4, 1, 4.63},
     {kCublas, Cell::relu, 2304, 4, 1, 5.59},      {kCublas, Cell::relu, 4096, 4, 1, 9.03},
@@ -74,7 +74,7 @@ TEST_CASE("regression: a library's step is near what was measured, and all but o
 }
 
 TEST_CASE("units that are no whole words are padded for dense libraries", "[fast]") {
-  for (const Plan& plan : {kCublas, kCudnn}) {
+  for (const RecurrentPlan& plan : {kCublas, kCudnn}) {
     CHECK(step_us(network_of(Cell::gru, 1577, 64), plan) == step_us(network_of(Cell::gru, 1584, 64), plan));
     CHECK(step_us(network_of(Cell::gru, 1585, 64), plan) > step_us(network_of(Cell::gru, 1584, 64), plan));
     CHECK(step_us(network_of(Cell::relu, 4101, 4, 1, Precision::fp32), plan) ==
@@ -100,7 +100,7 @@ TEST_CASE("regression: libraries in fp32 have prices of their own, a persistent 
 }
 
 TEST_CASE("a library's terms sum to its step, and it keeps nothing on the SMs", "[fast]") {
-  const Plan plan = GENERATE(kCublas, kCudnn, kCusparse);
+  const RecurrentPlan plan = GENERATE(kCublas, kCudnn, kCusparse);
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   const int hidden = GENERATE(1, 31, 2304, 65472);
@@ -135,12 +135,12 @@ TEST_CASE("the quickest library is the fastest of those that can be asked for", 
   for (const int hidden : {512, 2304, 20000}) {
     const Recurrent network = network_of(Cell::lstm, hidden, 4, 0.01);
     const PlannedNetwork quickest = quickest_library(h200(), network);
-    for (const Plan& plan : {kCublas, kCudnn, kCusparse}) {
+    for (const RecurrentPlan& plan : {kCublas, kCudnn, kCusparse}) {
       Constraints constraints;
       constraints.family = family_name(plan);
       const PlannedNetwork one = choose_plan(h200(), network, RowProfile::uniform(network), constraints);
       CHECK(one.plan == plan);
-      CHECK(parse_plan(family_name(plan)) == plan);
+      CHECK(parse_recurrent_plan(family_name(plan)) == plan);
       CHECK(to_string(one.plan) == family_name(plan));
       CHECK(quickest.prediction.step_us <= one.prediction.step_us);
     }
@@ -151,7 +151,7 @@ TEST_CASE("all families are ranked, the fastest first, and those that do not fit
   const Recurrent small = network_of(Cell::relu, 2304, 4, 0.3), large = network_of(Cell::lstm, 20000, 4, 0.5);
   for (const Recurrent& network : {small, large}) {
     const std::vector<RankedPlan> ranking = rank_families(h200(), network, RowProfile::uniform(network));
-    REQUIRE(ranking.size() == std::variant_size_v<Plan>);
+    REQUIRE(ranking.size() == std::variant_size_v<RecurrentPlan>);
     for (std::size_t i = 1; i < ranking.size(); ++i) {
       const Prediction &before = ranking[i - 1].planned->prediction, &after = ranking[i].planned->prediction;
       CHECK(before.footprint.fits >= after.footprint.fits);

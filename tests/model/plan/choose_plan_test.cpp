@@ -112,7 +112,7 @@ TEST_CASE("the plans of small networks hold every row", "[fast]") {
       const Recurrent network{cell, Precision::fp16, 37, 3, 1, 0.3};
       const SparseMatrix matrix =
           generate_mask(network.rows(), network.hidden, network.density, seed, network.precision, MaskKind::uniform);
-      const Plan plan = choose_plan(h200(), network, RowProfile::from_matrix(matrix)).plan;
+      const RecurrentPlan plan = choose_plan(h200(), network, RowProfile::from_matrix(matrix)).plan;
       CAPTURE(describe(network), seed, to_string(plan));
       CHECK_NOTHROW(make_layout(network, plan, matrix));
     }

@@ -31,7 +31,9 @@ std::vector<Field<P>> single_fields(const P& plan) {
 // Calls `visit` with a plan of every family.
 template <typename Visit>
 void for_each_family(Visit&& visit) {
-  [&]<typename... P>(std::type_identity<std::variant<P...>>) { (visit(P{}), ...); }(std::type_identity<Plan>{});
+  [&]<typename... P>(std::type_identity<std::variant<P...>>) {
+    (visit(P{}), ...);
+  }(std::type_identity<RecurrentPlan>{});
 }
 
 // Values that a field allows: the least, the largest, and one between.
@@ -126,9 +128,9 @@ TEST_CASE("every field of every family survives being written and read", "[fast]
   for_each_family([&]<typename P>(const P&) {
     for (int round = 0; round < 300; ++round) {
       const P plan = plan_within_ranges<P>(random);
-      const std::string text = to_string(Plan(plan));
+      const std::string text = to_string(RecurrentPlan(plan));
       CAPTURE(text);
-      CHECK(parse_plan(text) == Plan(plan));
+      CHECK(parse_recurrent_plan(text) == RecurrentPlan(plan));
       CHECK(text.find('\n') == std::string::npos);
     }
     // Field by field, so that none is read into another's place.
@@ -140,8 +142,8 @@ TEST_CASE("every field of every family survives being written and read", "[fast]
           field.set(other, value);
         }
         CAPTURE(P::kName, field.name, value);
-        CHECK(parse_plan(to_string(Plan(other))) == Plan(other));
-        CHECK((to_string(Plan(other)) == to_string(Plan(plan))) == (other == plan));
+        CHECK(parse_recurrent_plan(to_string(RecurrentPlan(other))) == RecurrentPlan(other));
+        CHECK((to_string(RecurrentPlan(other)) == to_string(RecurrentPlan(plan))) == (other == plan));
       }
     }
   });
@@ -174,7 +176,7 @@ TEST_CASE("numbers outside a field's range are refused by its name", "[fast]") {
         CAPTURE(P::kName, field.name, value);
         CHECK(error_of_ranges(other) == "plan: expected " + std::string(field.name) + " to be " + expected_text(field) +
                                             ", found " + std::to_string(value));
-        CHECK_THROWS_AS(check_plan({Cell::relu, Precision::fp16, 64, 4, 1, 0.1}, Plan(other)), InputError);
+        CHECK_THROWS_AS(check_plan({Cell::relu, Precision::fp16, 64, 4, 1, 0.1}, RecurrentPlan(other)), InputError);
       }
     }
   });

@@ -12,7 +12,7 @@ using namespace onchip;
 
 TEST_CASE("text that is no plan is refused with a reason", "[fast]") {
   const auto refused = [](const std::string& words, const std::string& why) {
-    CHECK_THROWS_WITH(parse_plan("sparse_persistent " + words), "plan: " + why);
+    CHECK_THROWS_WITH(parse_recurrent_plan("sparse_persistent " + words), "plan: " + why);
   };
   refused("smz=132", "unknown key 'smz'; did you mean 'sms'?");
   refused("sms=-4", "'sms' expects a whole number, found '-4'");
@@ -25,10 +25,10 @@ TEST_CASE("text that is no plan is refused with a reason", "[fast]") {
   refused("overflow_chunk=1", "unknown key 'overflow_chunk'; did you mean 'overflow_chunks'?");
   refused("unpacked=1", "unknown key 'unpacked'");
   refused("packed_pear", "sparse_persistent does not know 'packed_pear'; did you mean 'packed_pair'?");
-  CHECK_THROWS_WITH(parse_plan("sparse_persistant sms=1"),
+  CHECK_THROWS_WITH(parse_recurrent_plan("sparse_persistant sms=1"),
                     "plan: unknown family 'sparse_persistant'; did you mean 'sparse_persistent'?");
-  CHECK_THROWS_WITH(parse_plan("sms=2"), Catch::Matchers::StartsWith("plan: unknown family 'sms=2'"));
-  CHECK_THROWS_WITH(parse_plan(""), Catch::Matchers::StartsWith("plan: unknown family ''"));
+  CHECK_THROWS_WITH(parse_recurrent_plan("sms=2"), Catch::Matchers::StartsWith("plan: unknown family 'sms=2'"));
+  CHECK_THROWS_WITH(parse_recurrent_plan(""), Catch::Matchers::StartsWith("plan: unknown family ''"));
   std::string many = "slots=1";
   for (int r = 1; r <= kMaxRowsPerGroup; ++r) {
     many += "/1";
@@ -47,12 +47,13 @@ TEST_CASE("a plan's text is parted outside of brackets", "[fast]") {
 }
 
 TEST_CASE("what a family does not have is refused in its text", "[fast]") {
-  CHECK_THROWS_WITH(parse_plan("dense_persistent slots=1"), Catch::Matchers::StartsWith("plan: unknown key 'slots'"));
-  CHECK_THROWS_WITH(parse_plan("dense_persistent packed_pair"),
+  CHECK_THROWS_WITH(parse_recurrent_plan("dense_persistent slots=1"),
+                    Catch::Matchers::StartsWith("plan: unknown key 'slots'"));
+  CHECK_THROWS_WITH(parse_recurrent_plan("dense_persistent packed_pair"),
                     Catch::Matchers::StartsWith("plan: dense_persistent does not know 'packed_pair'"));
-  CHECK_THROWS_WITH(parse_plan("sparse_persistent bitmap"),
+  CHECK_THROWS_WITH(parse_recurrent_plan("sparse_persistent bitmap"),
                     Catch::Matchers::StartsWith("plan: sparse_persistent does not know 'bitmap'"));
-  CHECK_THROWS_WITH(parse_plan("cudnn sms=1"), Catch::Matchers::StartsWith("plan: unknown key 'sms'"));
+  CHECK_THROWS_WITH(parse_recurrent_plan("cudnn sms=1"), Catch::Matchers::StartsWith("plan: unknown key 'sms'"));
 }
 
 TEST_CASE("old names are refused with the new one", "[fast]") {
@@ -64,19 +65,21 @@ TEST_CASE("old names are refused with the new one", "[fast]") {
                                     {"most_pieces", "most_splits"},
                                     {"piece_chunks", "split_chunks"},
                                     {"exchange_warps", "producer_warps"}}) {
-    CHECK_THROWS_WITH(parse_plan(std::string("sparse_persistent ") + before + "=1"),
+    CHECK_THROWS_WITH(parse_recurrent_plan(std::string("sparse_persistent ") + before + "=1"),
                       "plan: unknown key '" + std::string(before) + "'; it is called " + now + " now");
   }
-  CHECK_THROWS_WITH(parse_plan("dense_persistent teams=2"), "plan: unknown key 'teams'; it is called batch_groups now");
+  CHECK_THROWS_WITH(parse_recurrent_plan("dense_persistent teams=2"),
+                    "plan: unknown key 'teams'; it is called batch_groups now");
 }
 
 TEST_CASE("a plan's text leaves out what is as usual, and plans without it have it so", "[fast]") {
   CHECK(
-      to_string(parse_plan("sparse_persistent packed_pair bank_aware lamport sms=7 threads=64 lanes_per_row=8 "
-                           "slots=3/2 tile_rows=1 poll_delay=0 loads_in_flight=2")) ==
+      to_string(
+          parse_recurrent_plan("sparse_persistent packed_pair bank_aware lamport sms=7 threads=64 lanes_per_row=8 "
+                               "slots=3/2 tile_rows=1 poll_delay=0 loads_in_flight=2")) ==
       "sparse_persistent packed_pair bank_aware lamport sms=7 threads=64 lanes_per_row=8 slots=3/2 loads_in_flight=2");
-  CHECK(
-      to_string(parse_plan("dense_persistent sms=2 threads=32")).starts_with("dense_persistent dense lamport sms=2 "));
-  CHECK(std::get<SparsePlan>(parse_plan("sparse_persistent sms=2 slots=1")).storage == Storage::packed_pair);
+  CHECK(to_string(parse_recurrent_plan("dense_persistent sms=2 threads=32"))
+            .starts_with("dense_persistent dense lamport sms=2 "));
+  CHECK(std::get<SparsePlan>(parse_recurrent_plan("sparse_persistent sms=2 slots=1")).storage == Storage::packed_pair);
   CHECK(to_string(CudnnPlan{}) == "cudnn");
 }

@@ -66,7 +66,7 @@ TEST_CASE("large states of pipelined samples come as bulk copies, on chips that 
   CHECK(geometry.can_pipeline());
   // A flag of every SM for each pass, in lines of 32.
   CHECK(geometry.barrier_bytes == 4 * geometry.passes * ((geometry.sms + 31) / 32 * 32));
-  CHECK(parse_plan(to_string(bulk.plan)) == bulk.plan);
+  CHECK(parse_recurrent_plan(to_string(bulk.plan)) == bulk.plan);
   Constraints polled = kSparse;
   fix<&SparsePlan::exchange>(polled, ExchangeProtocol::lamport);
   const PlannedNetwork lamport = planned(network, polled);

@@ -45,7 +45,7 @@ TEST_CASE("an added family's plans are written and read, beside those of the oth
   CHECK(std::holds_alternative<CudnnPlan>(parse_plan_of(kAny, "cudnn")));
   CHECK_THROWS_WITH(parse_plan_of(kAny, "one_blok"), "plan: unknown family 'one_blok'; did you mean 'one_block'?");
   CHECK_THROWS_WITH(parse_plan_of(kAny, "one_block thread=1"), "plan: unknown key 'thread'; did you mean 'threads'?");
-  CHECK_THROWS_AS(parse_plan("one_block"), InputError);  // which the production variant does not have
+  CHECK_THROWS_AS(parse_recurrent_plan("one_block"), InputError);  // which the production variant does not have
 }
 
 TEST_CASE("an added family's fields have ranges, and its rows have to fit", "[fast]") {

@@ -315,7 +315,8 @@ TEST_CASE("a plan of another family is refused by name", "[fast]") {
   const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, 1, 1, network.precision);
   Constraints constraints;
   constraints.family = DensePlan::kName;
-  const Plan plan = choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), constraints).plan;
+  const RecurrentPlan plan =
+      choose_plan(find_chip("h200").chip, network, RowProfile::from_matrix(matrix), constraints).plan;
   REQUIRE_THROWS_WITH(replayable(make_layout(network, plan, matrix)),
                       "the addresses of sparse_persistent plans are known, not those of dense_persistent");
 }
