@@ -34,7 +34,7 @@ print("""# Equations
 <!-- Generated: experiments/recipes/equations.sh build/onchip > docs/equations.md -->
 
 The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hpp`, `model/library/price.hpp`,
-`model/training/recurrence_price.hpp`, `model/training/sparse_price.hpp`, `model/exchange/exchange_time.hpp`,
+`model/training/recurrence_price.hpp`, `model/exchange/exchange_time.hpp`,
 `model/feed_forward/plan/blocks_price.hpp`, `model/feed_forward/plan/off_chip_price.hpp` and
 `model/feed_forward/staged/price.hpp`. They multiply two kinds of numbers.
 
