@@ -40,7 +40,7 @@ The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hp
 
 - **Numbers of the hardware** stand in the chip files (`model/chips/*.toml`): `onchip chips NAME` lists each with its unit,
   interval and source, and `--set KEY=QUANTITY` changes one.
-- **Cost terms**, below, stand in `model/chip/cost_terms.hpp` and are the same for all chips: `onchip chips --cost-terms`. "Scales
+- **Cost terms**, below, stand in `model/chip/cost_terms.inc` and are the same for all chips: `onchip chips --cost-terms`. "Scales
   with" is the chip number that carries a term to another chip. `--set cost.TERM=VALUE` changes one.
 
 "Worth" is how many points of per cent the mean error of the plans that use a term would be larger with the term at its
