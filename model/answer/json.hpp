@@ -4,16 +4,13 @@
 
 #include "model/answer/target.hpp"
 #include "model/answer/whole_network.hpp"
+#include "model/base/json.hpp"
 #include "model/plan/plan_text.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <string_view>
 
 namespace onchip {
-
-using Json = nlohmann::ordered_json;
 
 inline constexpr int kAnswerSchema = 2;  // "schema" of an answer; another number where a field goes or means another
 

@@ -2,6 +2,7 @@
 // Which plan runs a feed-forward network, and the price of one.
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
+#include "model/feed_forward/plan/search.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
