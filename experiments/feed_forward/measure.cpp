@@ -13,6 +13,7 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/search.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/staged/price.hpp"
 

@@ -34,13 +34,13 @@ print("""# Equations
 <!-- Generated: experiments/recipes/equations.sh build/onchip > docs/equations.md -->
 
 The formulas stand at the top of `model/sparse/price.hpp`, `model/dense/price.hpp`, `model/library/price.hpp`,
-`model/training/recurrence_price.hpp`, `model/training/sparse_price.hpp`, `model/exchange/exchange_time.hpp`,
+`model/training/recurrence_price.hpp`, `model/exchange/exchange_time.hpp`,
 `model/feed_forward/plan/blocks_price.hpp`, `model/feed_forward/plan/off_chip_price.hpp` and
 `model/feed_forward/staged/price.hpp`. They multiply two kinds of numbers.
 
 - **Numbers of the hardware** stand in the chip files (`model/chips/*.toml`): `onchip chips NAME` lists each with its unit,
   interval and source, and `--set KEY=QUANTITY` changes one.
-- **Cost terms**, below, stand in `model/chip/cost_terms.hpp` and are the same for all chips: `onchip chips --cost-terms`. "Scales
+- **Cost terms**, below, stand in `model/chip/cost_terms.inc` and are the same for all chips: `onchip chips --cost-terms`. "Scales
   with" is the chip number that carries a term to another chip. `--set cost.TERM=VALUE` changes one.
 
 "Worth" is how many points of per cent the mean error of the plans that use a term would be larger with the term at its

@@ -5,7 +5,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
-#include "model/chip/cost_groups.hpp"
+#include "model/chip/cost_terms.hpp"
 #include "model/sparse/register_costs.hpp"
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/units.hpp"
-#include "model/chip/cost_groups.hpp"
+#include "model/chip/cost_terms.hpp"
 #include "sim/simulate.hpp"
 
 #ifdef ONCHIP_HAS_CUDA

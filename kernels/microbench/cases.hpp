@@ -5,8 +5,8 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "model/chip/instructions.hpp"
+#include "model/exchange/state.hpp"
 #include "model/families/plan.hpp"
-#include "model/sparse/family.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #include "kernels/microbench/fit_rows.hpp"
 #include "kernels/microbench/least_squares.hpp"
 #include "model/exchange/exchange_time.hpp"
-#include "model/sparse/family.hpp"
+#include "model/exchange/state.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/recurrent/program.hpp"
-#include "model/answer/json.hpp"
+#include "model/base/json.hpp"
 
 #include <cstddef>
 #include <string>

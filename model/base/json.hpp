@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON whose objects keep the order in which they were written.
+// JSON whose members stay in the order in which they are written.
 #pragma once
 
 #include <nlohmann/json.hpp>

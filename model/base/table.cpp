@@ -3,9 +3,9 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -53,9 +53,7 @@ std::vector<std::string> read_record(std::string_view text, std::size_t& place, 
 }  // namespace
 
 bool is_number(std::string_view cell) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return problem == std::errc{} && end == cell.data() + cell.size();
+  return number_in<double>(cell).has_value();
 }
 
 std::string csv_line(const std::vector<std::string>& cells) {

@@ -61,21 +61,12 @@ std::string units_of(Dimension dimension) {
   return text.empty() ? std::string(last) : text + " or " + std::string(last);
 }
 
-constexpr bool is_space(char character) {
-  return character == ' ' || character == '\t';
-}
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_space(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 }  // namespace
+
+std::string_view without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
 
 std::string_view base_unit(Dimension dimension) {
   for (const Unit& unit : kUnits) {
@@ -96,7 +87,7 @@ double unit_factor(Dimension dimension, std::string_view unit) {
 }
 
 double parse_quantity(std::string_view text, Dimension dimension) {
-  const std::string_view trimmed = trim(text);
+  const std::string_view trimmed = without_blanks(text);
   double number = 0;
   const auto [end, problem] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
   if (problem == std::errc::result_out_of_range) {
@@ -106,7 +97,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
     throw InputError("found " + in_quotes(text) + ": expected a number" +
                      (dimension == Dimension::count ? "" : " and a unit, " + units_of(dimension)));
   }
-  const std::string_view unit = trim(trimmed.substr(static_cast<std::size_t>(end - trimmed.data())));
+  const std::string_view unit = without_blanks(trimmed.substr(static_cast<std::size_t>(end - trimmed.data())));
   if (!std::isfinite(number)) {
     throw InputError("number " + in_quotes(trimmed) + " is not finite");
   }

@@ -17,6 +17,8 @@ enum class Dimension {
   bytes_per_cycle,   // base unit "B/cycle"
 };
 
+std::string_view without_blanks(std::string_view text);  // without blanks and tabs around it
+
 std::string_view base_unit(Dimension dimension);
 
 // The factor from `unit` to the dimension's base unit, e.g. (bytes, "KiB") -> 1024. Throws InputError, naming the

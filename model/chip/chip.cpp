@@ -4,12 +4,12 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
 #include "model/base/shipped.hpp"
 #include "model/chip/chip_base.hpp"
 #include "model/chip/chip_keys.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -78,31 +78,20 @@ std::vector<std::filesystem::path> shipped_files() {
 
 // "+10%" -> 1.1, "x2" -> 2; nothing if the text is no relative change.
 std::optional<double> relative_factor(std::string_view text) {
-  const auto number_in = [&](std::string_view digits) {
-    double number = 0;
-    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (problem != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(number) || digits[0] == '-') {
-      throw InputError("found " + in_quotes(text) + ": expected a change such as +10%, -10% or x2");
+  const auto number_of = [&](std::string_view digits) {
+    if (const auto number = number_in<double>(digits); number && std::isfinite(*number) && digits[0] != '-') {
+      return *number;
     }
-    return number;
+    throw InputError("found " + in_quotes(text) + ": expected a change such as +10%, -10% or x2");
   };
   if (text.starts_with('x')) {
-    return number_in(text.substr(1));
+    return number_of(text.substr(1));
   }
   if (text.size() < 3 || (text.front() != '+' && text.front() != '-') || text.back() != '%') {
     return std::nullopt;
   }
-  std::string_view digits = text.substr(1, text.size() - 2);
-  while (!digits.empty() && digits.back() == ' ') {
-    digits.remove_suffix(1);
-  }
-  const double percent = number_in(digits);
+  const double percent = number_of(without_blanks(text.substr(1, text.size() - 2)));
   return 1 + (text.front() == '+' ? percent : -percent) / 100;
-}
-
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // A term of the prices (cost_terms.hpp): a number, or a change in per cent.
@@ -177,8 +166,8 @@ ChipChange parse_chip_change(std::string_view assignment) {
   if (equals == std::string_view::npos) {
     throw InputError("expected key=quantity");
   }
-  const std::string_view key = trim(assignment.substr(0, equals));
-  const std::string_view quantity = trim(assignment.substr(equals + 1));
+  const std::string_view key = without_blanks(assignment.substr(0, equals));
+  const std::string_view quantity = without_blanks(assignment.substr(equals + 1));
   if (key.starts_with(kCostPrefix)) {
     return cost_change(key.substr(kCostPrefix.size()), quantity);
   }

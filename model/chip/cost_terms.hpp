@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every constant that a price multiplies with, beside the numbers of the chip file: one table, from which come the
-// equations page, the ablations (`validate --without TERM`), and which data files are in-sample. A chip carries the
-// values (Chip::cost), so that a what-if or an ablation changes them as it changes the chip's numbers.
+// The cost terms of cost_terms.inc as an enumeration and a table. A chip carries the values (Chip::cost), so that a
+// what-if or an ablation changes them as it changes the chip's numbers.
 #pragma once
 
-#include "model/chip/cost.hpp"
-
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace onchip {
+
+enum class Cost : std::uint8_t {
+#define COST_TERM(name, ...) name,
+#include "model/chip/cost_terms.inc"
+  end
+};
+inline constexpr std::size_t kCosts = static_cast<std::size_t>(Cost::end);
 
 struct CostTerm {
   Cost cost;
@@ -19,215 +25,65 @@ struct CostTerm {
   std::string_view unit;
   std::string_view scales;   // what carries it to another chip
   std::string_view meaning;  // one sentence
-  // A file of experiments/data, or "layouts", "machine code", "programs", "probes"
-  // (docs/notebook/feed-forward-prices.md), "published logs" (model/feed_forward/staged/price.hpp), "specification",
-  // "sequences" (sequence_us of the kernels' rows in experiments/data/h200), "simulations"
-  // (tests/sim/other_banks_test.cpp).
   std::string_view fitted_to;
   int points;  // of it
 };
 
 inline constexpr std::array<CostTerm, kCosts> kCostTerms{{
-    {Cost::exchange_first_lines, "exchange_first_lines", 256, 0, "lines", "as is",
-     "lines of L2 that arrive in part while the last SM's are on their way", "h200/microbench.csv", 101},
-    {Cost::exchange_hidden_share, "exchange_hidden_share", 0.5, 0, "share", "as is", "of these lines that is hidden",
-     "h200/microbench.csv", 101},
-    {Cost::split_rows_filled, "split_rows_filled", 0.9, 1, "share", "as is",
-     "of the slots of split rows that hold a non-zero", "layouts", 12},
-    {Cost::delta_conflicts, "delta_conflicts", 0.1, 0, "wavefronts", "as is",
-     "conflicts of rows stored as distances, for each set of banks", "layouts", 40},
-    {Cost::delta_filled_power, "delta_filled_power", 7.6, 0, "power", "as is", "how the share of filled slots enters",
-     "layouts", 40},
-    {Cost::delta_reach, "delta_reach", 6.9, 0, "", "as is", "how the non-zeros within reach enter", "layouts", 40},
-    {Cost::delta_shared, "delta_shared", 2.5, 0, "", "as is", "words that several rows need", "layouts", 40},
-    {Cost::split_round, "split_round", 13, 0, "cycles", "sm.clock", "a further round of adding the splits of a row",
-     "h100_sxm/row_splits.csv", 18},
-    {Cost::finishing_issue, "finishing_issue", 158, 0, "cycles", "sm.clock",
-     "that a partition issues for a warp's worth of outputs beside the cell's functions", "h200/validation.csv", 343},
-    {Cost::bulk_fence_signals, "bulk_fence_signals", 1.5, 0, "signals", "exchange.signal",
-     "that the publishing warp waits for a fence before each flag", "h200/bulk_copy.csv", 36},
-    {Cost::producer_hand_over, "producer_hand_over", 151, 0, "cycles", "sm.clock",
-     "from producer warps to warps that compute, a step", "h200/pipelined.csv", 222},
-    {Cost::bulk_signals, "bulk_signals", 6.5, 0, "signals", "exchange.signal",
-     "the way of a bulk copy: fence, flag, copy, and what orders them", "h200/bulk_copy.csv", 36},
-    {Cost::bulk_rate_share, "bulk_rate_share", 0.74, 1, "share", "as is", "of the rate of words that bulk copies get",
-     "h200/bulk_copy.csv", 36},
-    {Cost::product_operands, "product_operands", 1.25, 0, "cycles", "sm.clock",
-     "of a partition, at least for a product, twice as many for two of 16 bits: the registers' two banks give an "
-     "operand a cycle each",
-     "machine code", 40},
-    {Cost::output_instructions, "output_instructions", 13, 13, "instructions", "as is", "a lane's output, each gate",
-     "machine code", 839},
-    {Cost::word_instructions, "word_instructions", 13, 13, "instructions", "as is",
-     "a 16-byte word that a thread polls", "machine code", 839},
-    {Cost::overflow_instructions, "overflow_instructions", 72, 72, "instructions", "as is",
-     "the overflow of a row, and as many for its streamed part", "machine code", 839},
-    {Cost::tile_sum_instructions, "tile_sum_instructions", 16, 16, "instructions", "as is",
-     "a tile of sums: 8 samples or images, two rows of each lane", "machine code", 839},
-    {Cost::rest_instructions, "rest_instructions", 100, 100, "instructions", "as is", "the rest of the loop",
-     "machine code", 839},
-    {Cost::dense_stores_per_cycle, "dense_stores_per_cycle", 9, 1e9, "stores/cycle", "sm.clock",
-     "of all SMs, that L2 takes", "h200/dense_shapes.csv", 437},
-    {Cost::dense_word, "dense_word", 36, 0, "cycles", "sm.clock", "a 16-byte word asked for by all lanes of a warp",
-     "h200/dense_shapes.csv", 437},
-    {Cost::dense_shared_word, "dense_shared_word", 87, 0, "cycles", "sm.clock",
-     "a word of several SMs, which is found half there", "h200/dense_shapes.csv", 437},
-    {Cost::bitmap_tile, "bitmap_tile", 22, 0, "cycles", "sm.clock", "expanding a tile, of a partition",
-     "h200/bitmap.csv", 27},
-    {Cost::structured_product, "structured_product", 1.5, 1, "factor", "as is",
-     "a product of 2:4 weights over a dense one", "h200/structured.csv", 21},
-    {Cost::single_warp_exposed, "single_warp_exposed", 200, 0, "cycles", "sm.clock",
-     "where a partition has one warp, of looks and products that wait for each other", "h200/dense_shapes.csv", 437},
-    {Cost::dense_look, "dense_look", 40, 0, "cycles", "sm.clock", "from one group of spans to asking for the next",
-     "h200/dense_shapes.csv", 437},
-    {Cost::squash, "squash", 18, 0, "cycles", "sm.clock",
-     "of a warp, a tanh or sigmoid beside its special instructions", "h200/dense_shapes.csv", 437},
-    {Cost::item_warp, "item_warp", 239, 0, "cycles", "sm.clock", "of a partition, to finish a warp of items",
-     "h200/dense_shapes.csv", 437},
-    {Cost::row_load, "row_load", 4, 0, "cycles", "sm.clock", "of a warp's sums of a GRU, each further row",
-     "h200/dense_shapes.csv", 437},
-    {Cost::transfers_exposed, "transfers_exposed", 0.5, 0, "share", "as is",
-     "of the transfers of sums that is not beside what other warps do", "h200/dense_shapes.csv", 437},
-    {Cost::cluster_finishing, "cluster_finishing", 50, 0, "instructions", "timing.arithmetic_latency",
-     "of a round of items in a cluster, from its first product to its store, beside what is counted",
-     "h200/families.csv", 174},
-    {Cost::cluster_per_segment, "cluster_per_segment", 0.35, 0, "cycles", "sm.clock",
-     "each further segment of a sample's units that are no whole sectors", "h100_sxm/clusters.csv", 104},
-    {Cost::training_exchange_exposed, "training_exchange_exposed", 0.44, 0, "share", "exchange.signal",
-     "of a signal, where a warp group has one turn", "h200/training_lstm.csv", 106},
-    {Cost::training_turn, "training_turn", 563, 0, "cycles", "sm.clock", "of each turn, beside what is counted",
-     "h200/training_lstm.csv", 106},
-    {Cost::training_bytes_per_cycle, "training_bytes_per_cycle", 91.4, 1e12, "bytes", "sm.clock",
-     "of a state that an SM is seen to get from L2 in a cycle; the rest is beside other work", "h200/training_lstm.csv",
-     106},
-    {Cost::training_round_trip, "training_round_trip", 241, 0, "cycles", "sm.clock",
-     "of each group of spans that is asked for late", "h200/training_lstm.csv", 106},
-    {Cost::training_products, "training_products", 1.19, 1, "times", "tensor cores", "what their products take",
-     "h200/training_lstm.csv", 106},
-    {Cost::training_item_warp, "training_item_warp", 520, 0, "cycles", "sm.clock",
-     "of a partition, to finish a warp of units", "h200/training_lstm.csv", 106},
-    {Cost::training_beside, "training_beside", 1.61, 1, "times", "as is",
-     "what a turn takes while another warp group has one", "h200/training_lstm.csv", 106},
-    {Cost::training_nodes, "training_nodes", 9.24, 0, "nodes", "library.node",
-     "of an iteration beside its recurrences: packing, empty rings, sums of biases, gaps", "h200/training_lstm.csv",
-     106},
-    {Cost::sparse_training_turn, "sparse_training_turn", 233, 0, "cycles", "sm.clock",
-     "of each turn of a sparse recurrence, beside what is counted", "h200/training_sparse.csv", 28},
-    {Cost::sparse_training_tile, "sparse_training_tile", 367, 0, "cycles", "sm.clock",
-     "of each pass over a tile of its rows: the sums' way to shared memory, and until loads are on their way again",
-     "h200/training_sparse.csv", 28},
-    {Cost::library_plain_node, "library_plain_node", 0.65, 1, "share", "as is",
-     "of library.node where cells have no gates", "h200/families.csv", 540},
-    {Cost::library_value_bytes, "library_value_bytes", 24, 0, "bytes", "as is",
-     "through L2 for every row and sample of cuDNN", "h200/families.csv", 540},
-    {Cost::cudnn_training_products, "cudnn_training_products", 5.5, 0, "products", "library.product",
-     "of library.product: what cuDNN waits in a step of training", "h100_sxm/training_cudnn.csv", 52},
-    {Cost::cudnn_training_persistent, "cudnn_training_persistent", 2, 0, "products", "library.product",
-     "the same with its persistent algorithm", "h100_sxm/training_cudnn.csv", 4},
-    {Cost::cudnn_training_value_bytes, "cudnn_training_value_bytes", 80, 0, "bytes", "as is",
-     "through L2 for every gate and sample of a step of training", "h100_sxm/training_cudnn.csv", 52},
-    {Cost::cudnn_training_multiplications, "cudnn_training_multiplications", 4.3, 0, "times", "tensor cores",
-     "of what the products of W and all samples take, for all six of them", "h100_sxm/training_cudnn.csv", 52},
-    {Cost::cudnn_barriers_few, "cudnn_barriers_few", 1.33, 0, "barriers", "timing.grid_barrier",
-     "of cuDNN's persistent LSTM up to 8 samples, and of cells without gates up to 256 units", "h200/families.csv",
-     540},
-    {Cost::cudnn_gated_barriers, "cudnn_gated_barriers", 2.7, 0, "barriers", "timing.grid_barrier",
-     "of its persistent LSTM and GRU, more samples", "h200/families.csv", 540},
-    {Cost::cudnn_plain_barriers, "cudnn_plain_barriers", 2, 0, "barriers", "timing.grid_barrier",
-     "of cells without gates, more samples and units", "h200/families.csv", 540},
-    {Cost::fp32_products, "fp32_products", 2.5, 0, "products", "library.product",
-     "of library.product: a product, and a step of cuDNN of more than 12 samples", "h100_sxm/drawn.csv", 53},
-    {Cost::fp32_unit_cycles, "fp32_unit_cycles", 6.28, 0, "cycles", "sm.clock",
-     "each unit, of a thread that sums over all", "h100_sxm/drawn.csv", 20},
-    {Cost::fp32_bandwidth_share, "fp32_bandwidth_share", 0.41, 1, "share", "library.l2_bandwidth",
-     "of library.l2_bandwidth, in which the weights come", "h100_sxm/drawn.csv", 20},
-    {Cost::fp32_few_peak, "fp32_few_peak", 7.7, 0, "times", "fp32 peak",
-     "of what its multiplications take all SMs, up to 8 samples", "h100_sxm/drawn.csv", 21},
-    {Cost::cudnn_fp32_unit_cycles, "cudnn_fp32_unit_cycles", 17.5, 0, "cycles", "sm.clock", "each unit",
-     "h100_sxm/drawn.csv", 19},
-    {Cost::cudnn_fp32_peak, "cudnn_fp32_peak", 4.2, 0, "times", "fp32 peak", "of what its multiplications take all SMs",
-     "h100_sxm/drawn.csv", 19},
-    {Cost::cudnn_fp32_few_bandwidth_share, "cudnn_fp32_few_bandwidth_share", 0.186, 1, "share", "library.l2_bandwidth",
-     "of library.l2_bandwidth, of fewer samples", "h100_sxm/drawn.csv", 6},
-    {Cost::cudnn_fp32_sample_barriers, "cudnn_fp32_sample_barriers", 0.69, 0, "barriers", "timing.grid_barrier",
-     "each sample of its persistent algorithm, which takes up to 8 samples and 20 MB of weights", "h100_sxm/drawn.csv",
-     7},
-    {Cost::blocks_block_instructions, "blocks_block_instructions", 4, 4, "instructions", "as is",
-     "of a warp for an output block, beside its tiles and sums", "machine code", 12},
-    {Cost::blocks_tile_instructions, "blocks_tile_instructions", 13, 13, "instructions", "as is",
-     "for a weight tile: addresses, loads, products", "machine code", 12},
-    {Cost::blocks_record_instructions, "blocks_record_instructions", 50, 0, "instructions", "as is",
-     "for 32 weights outside of tiles: two tiles made of them, beside inputs and products", "machine code", 4},
-    {Cost::blocks_epilogue_instructions, "blocks_epilogue_instructions", 5, 0, "instructions",
-     "timing.arithmetic_latency", "one after another from the last product to the store", "machine code", 12},
-    {Cost::blocks_move_slots, "blocks_move_slots", 62, 0, "issue slots", "as is",
-     "a warp's 32 words of 8 images to or from device memory", "machine code", 12},
-    {Cost::blocks_expand_slots, "blocks_expand_slots", 31, 0, "issue slots", "as is",
-     "a warp's 32 places of 8 images from their bits", "machine code", 12},
-    {Cost::transpose_slots, "transpose_slots", 300, 0, "issue slots", "as is",
-     "a warp's 32 words of 8 bitmaps, from rows of bits to columns", "machine code", 12},
-    {Cost::blocks_reused_registers, "blocks_reused_registers", 8, 8, "registers", "as is",
-     "of a thread that the compiler uses twice", "machine code", 12},
-    {Cost::blocks_ring_wavefronts, "blocks_ring_wavefronts", 8, 0, "wavefronts", "as is",
-     "for 32 weights outside of tiles: their copy, weights, rows and places", "machine code", 4},
-    {Cost::inference_nodes, "inference_nodes", 4, 0, "nodes", "library.node",
-     "of an inference in blocks, of what its bounds leave undecided, and of a phase that is streamed", "programs", 3},
-    {Cost::streamed_product_instructions, "streamed_product_instructions", 3, 0, "instructions", "as is",
-     "for a product: the two registers of its inputs made, and itself", "machine code", 1},
-    {Cost::streamed_tile_instructions, "streamed_tile_instructions", 20, 0, "instructions", "as is",
-     "for a weight tile: loads and their addresses", "machine code", 1},
-    {Cost::streamed_block_instructions, "streamed_block_instructions", 30, 0, "instructions", "as is",
-     "for an output block, beside its tiles and sums", "machine code", 1},
-    {Cost::l2_write, "l2_write", 1.9, 1, "times", "library.l2_bandwidth",
-     "what a byte that is written takes of L2, of one that is read", "probes", 0},
-    {Cost::l2_scattered_store, "l2_scattered_store", 4, 1, "times", "library.l2_bandwidth",
-     "what a store to a part of a sector takes of L2, of a whole one", "probes", 4},
-    {Cost::unstructured_step_instructions, "unstructured_step_instructions", 2, 0, "instructions", "as is",
-     "of a step: each image, each read of inputs, and for weights in fp16", "machine code", 3},
-    {Cost::unstructured_entry_instructions, "unstructured_entry_instructions", 22, 0, "instructions", "as is",
-     "of an entry beside its steps", "machine code", 1},
-    {Cost::unstructured_item_instructions, "unstructured_item_instructions", 26, 0, "instructions", "as is",
-     "of an item of rows beside its entries", "machine code", 1},
-    {Cost::unstructured_output_instructions, "unstructured_output_instructions", 13, 0, "instructions", "as is",
-     "of an item, each image: bias, ReLU, clip, store", "machine code", 1},
-    {Cost::unstructured_second_output, "unstructured_second_output", 0.2, 0, "share", "as is",
-     "more of that where neurons have a second place", "machine code", 1},
-    {Cost::unstructured_bit_slots, "unstructured_bit_slots", 3.5, 0, "issue slots", "as is",
-     "of a thread, a bit of an image that becomes a feature", "machine code", 2},
-    {Cost::unstructured_copy_wavefronts, "unstructured_copy_wavefronts", 4, 0, "wavefronts", "as is",
-     "an entry's copy to shared memory, by counter", "probes", 26},
-    {Cost::unstructured_store_conflicts, "unstructured_store_conflicts", 0.85, 0, "wavefronts", "as is",
-     "more, of one, for each doubling of the rows that store at once, by counter", "probes", 2},
-    {Cost::unstructured_pipe_share, "unstructured_pipe_share", 0.9, 1, "share", "as is",
-     "that the busier of shared memory and schedulers is busy, with four warps a partition", "probes", 26},
-    {Cost::unstructured_nodes, "unstructured_nodes", 2, 0, "nodes", "library.node",
-     "beside one for each phase: zeros before, results after", "programs", 1},
-    {Cost::staged_slots, "staged_slots", 8, 0, "issue slots", "as is",
-     "of a warp for 32 inputs that it stages, and for an entry, beside what each image takes", "machine code", 3},
-    {Cost::staged_image_slots, "staged_image_slots", 5, 0, "issue slots", "as is", "and each image of them",
-     "machine code", 3},
-    {Cost::staged_output_slots, "staged_output_slots", 14, 0, "issue slots", "as is", "for an output", "machine code",
-     3},
-    {Cost::staged_host_round_trip, "staged_host_round_trip", 25, 0, "us", "as is",
-     "of the host between two layers, where it drops dead images", "published logs", 2},
-    {Cost::staged_host_image, "staged_host_image", 3.5e-3, 0, "us", "as is", "each image that it looks at",
-     "published logs", 2},
-    {Cost::staged_host_bandwidth, "staged_host_bandwidth", 55, 1e9, "GB/s", "PCI Express 5.0 x16",
-     "of copies of the host's memory: of 63 GB/s what packets of 256 bytes leave", "specification", 1},
-    {Cost::sequence_launch, "sequence_launch", 26, 0, "us", "as is",
-     "of a layer and direction: launches, and the loading of weights", "sequences", 2515},
-    {Cost::sequence_input_order, "sequence_input_order", 10, 0, "times", "library.l2_bandwidth",
-     "what its bytes take, to bring the input into the order of the plan", "sequences", 2515},
-    {Cost::sequence_output_order, "sequence_output_order", 16, 0, "times", "library.l2_bandwidth",
-     "the same of the output, into the order of the caller", "sequences", 2515},
-    {Cost::exchange_scatter_in_step, "exchange_scatter_in_step", 2, 1, "factor", "as is",
-     "of exchange.scatter, because in a step the SMs do not all come at once", "h200/validation.csv", 343},
-    {Cost::other_banks_scatter, "other_banks_scatter", 0.2, 0, "share", "as is",
-     "of loads and products, where shared memory has other banks than any that was measured", "simulations", 40},
+#define COST_TERM(name, ...) {Cost::name, #name, __VA_ARGS__},
+#include "model/chip/cost_terms.inc"
 }};
 
 constexpr const CostTerm& info(Cost cost) {
   return kCostTerms[static_cast<std::size_t>(cost)];
+}
+
+// The values, which start as the table has them.
+class CostValues {
+ public:
+  constexpr CostValues() {
+    for (const CostTerm& term : kCostTerms) {
+      set(term.cost, term.value);
+    }
+  }
+  constexpr double operator[](Cost cost) const { return values_[static_cast<std::size_t>(cost)]; }
+  constexpr void set(Cost cost, double value) { values_[static_cast<std::size_t>(cost)] = value; }
+
+ private:
+  std::array<double, kCosts> values_{};
+};
+
+inline constexpr CostValues kCostDefaults;
+
+// The part of the table that a term stands in, as the equations page has them.
+constexpr std::string_view group_of(Cost cost) {
+  std::string_view group;
+  bool is_behind = false;  // the term
+#define COST_GROUP(name) group = is_behind ? group : name;
+#define COST_TERM(name, ...) is_behind = is_behind || cost == Cost::name;
+#include "model/chip/cost_terms.inc"
+  return group;
+}
+
+// Files by whose steps it was chosen which terms there are; nothing was fitted to them.
+inline constexpr std::array<std::string_view, 2> kTermsChosenBy{"h100_sxm/drawn.csv", "h100_sxm/drawn_third.csv"};
+
+// Whether a measured file, ".../h200/validation.csv", had a say in the terms: their values, or which there are.
+constexpr bool is_in_sample(std::string_view file) {
+  const auto is = [file](std::string_view name) {
+    return file.ends_with(name) && (file.size() == name.size() || file[file.size() - name.size() - 1] == '/');
+  };
+  for (const CostTerm& term : kCostTerms) {
+    if (is(term.fitted_to)) {
+      return true;
+    }
+  }
+  for (const std::string_view chosen_by : kTermsChosenBy) {
+    if (is(chosen_by)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace onchip

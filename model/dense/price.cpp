@@ -126,24 +126,9 @@ Pipeline pipeline_cycles(const Chip& chip, const DenseGeometry& geometry, double
   return {whole + exposed_cycles(chip, geometry), whole - products};
 }
 
-// Functions that an item evaluates: tanh or sigmoid, an exponential and a reciprocal.
-int squashes_of_item(Cell cell) {
-  switch (cell) {
-    case Cell::relu:
-      return 0;
-    case Cell::tanh:
-      return 2;  // of two units
-    case Cell::lstm:
-      return 5;
-    case Cell::gru:
-      return 3;
-  }
-  return 0;
-}
-
 // Of a warp of items, beside the two special instructions of each.
 double function_cycles(const Chip& chip, Cell cell) {
-  return squashes_of_item(cell) * (chip.cost[Cost::squash] + 2 * chip.special_issue_cycles);
+  return info(cell).squashes * (chip.cost[Cost::squash] + 2 * chip.special_issue_cycles);
 }
 
 // What a partition takes to finish its items, beside the latency of the cell: all warps that have some, the same

@@ -57,7 +57,7 @@ Recurrent padded(Recurrent network) {
 }
 
 // In fp32 (without TF32) no formula of what a product does is near the choices that the libraries make, so these are
-// sums of a wait, of what a thread sums over, and of the weights' way or their multiplications (chip/cost_terms.hpp).
+// sums of a wait, of what a thread sums over, and of the weights' way or their multiplications (chip/cost_terms.inc).
 LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
   constexpr int kFewSamples = 8;
   const CostValues& cost = chip.cost;
@@ -166,12 +166,11 @@ Footprint footprint_of(const Chip& chip, double weight_bytes) {
   Footprint result;
   result.fits = true;
   result.binding = Resource::l2;
-  const auto use = [&](Resource resource) -> ResourceUse& { return result.resources[static_cast<int>(resource)]; };
-  use(Resource::registers) = {0, chip.registers_per_thread};
-  use(Resource::shared_memory) = {0, chip.smem_bytes_per_block};
-  use(Resource::l2) = {std::min<double>(weight_bytes, chip.l2_bytes), chip.l2_bytes};
-  use(Resource::threads) = {0, chip.max_threads_per_block};
-  use(Resource::sms) = {0, chip.sm_count};
+  result[Resource::registers] = {0, chip.registers_per_thread};
+  result[Resource::shared_memory] = {0, chip.smem_bytes_per_block};
+  result[Resource::l2] = {std::min<double>(weight_bytes, chip.l2_bytes), chip.l2_bytes};
+  result[Resource::threads] = {0, chip.max_threads_per_block};
+  result[Resource::sms] = {0, chip.sm_count};
   return result;
 }
 

@@ -7,27 +7,24 @@
 namespace onchip {
 
 void conclude(Footprint& footprint) {
-  const auto use = [&](Resource resource) -> const ResourceUse& {
-    return footprint.resources[static_cast<std::size_t>(resource)];
-  };
   constexpr double kMayNeedMore = 8, kMayNeedFewer = 16;
-  const double spare = use(Resource::registers).available - use(Resource::registers).used;
+  const double spare = footprint[Resource::registers].available - footprint[Resource::registers].used;
   footprint.fits = footprint.indexed_units <= kMostIndexedUnits;
   for (std::size_t i = 0; i < footprint.resources.size(); ++i) {
     const ResourceUse& resource = footprint.resources[i];
     footprint.fits = footprint.fits && resource.used <= resource.available;
-    if (resource.share() > use(footprint.binding).share()) {
+    if (resource.share() > footprint[footprint.binding].share()) {
       footprint.binding = static_cast<Resource>(i);
     }
   }
   // Another resource that is short leaves no doubt.
   const bool others_fit = std::ranges::all_of(footprint.resources, [&](const ResourceUse& resource) {
-    return &resource == &use(Resource::registers) || resource.used <= resource.available;
+    return &resource == &footprint[Resource::registers] || resource.used <= resource.available;
   });
   footprint.registers_in_doubt = others_fit && spare < kMayNeedMore && spare >= -kMayNeedFewer;
   // A plan may use every SM and still have room: SMs bind only when there are too few.
   if (footprint.fits && footprint.binding == Resource::sms) {
-    footprint.binding = use(Resource::registers).share() >= use(Resource::shared_memory).share()
+    footprint.binding = footprint[Resource::registers].share() >= footprint[Resource::shared_memory].share()
                             ? Resource::registers
                             : Resource::shared_memory;
   }
@@ -35,7 +32,7 @@ void conclude(Footprint& footprint) {
 
 std::string explain(const Footprint& footprint) {
   const auto numbers = [&](Resource resource) {
-    const ResourceUse& use = footprint.resources[static_cast<int>(resource)];
+    const ResourceUse& use = footprint[resource];
     return std::to_string(static_cast<long long>(std::ceil(use.used))) + " of " +
            std::to_string(static_cast<long long>(use.available)) + " " + std::string(info(resource).unit);
   };

@@ -50,6 +50,9 @@ struct Footprint {
   // The registers are so near their limit that the compiler may say otherwise: of 5030 shapes that were compiled it
   // needed at most 7 more than the formula says, but for 2 % of them that multiply several planes together.
   bool registers_in_doubt = false;
+
+  ResourceUse& operator[](Resource resource) { return resources[static_cast<std::size_t>(resource)]; }
+  const ResourceUse& operator[](Resource resource) const { return resources[static_cast<std::size_t>(resource)]; }
 };
 
 // Derives `fits`, `binding` and `registers_in_doubt` from the resources and the indexed units.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/plan/plan_text.hpp"
 
+#include "model/base/number.hpp"
+
 #include <array>
-#include <charconv>
 #include <utility>
 
 namespace onchip {
@@ -29,12 +30,10 @@ std::string_view new_name(std::string_view old_name) {
 }
 
 int parse_count(std::string_view text, std::string_view what) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw InputError("plan: '" + std::string(what) + "' expects a whole number, found '" + std::string(text) + "'");
+  if (const auto value = number_in<int>(text); value && *value >= 0) {
+    return *value;
   }
-  return value;
+  throw InputError("plan: '" + std::string(what) + "' expects a whole number, found '" + std::string(text) + "'");
 }
 
 std::vector<std::string_view> split_text(std::string_view text, char between) {

@@ -46,6 +46,27 @@ class Terms {
     }
     return sum;
   }
+  constexpr std::string_view largest() const {  // "" where there is none
+    const Term* most = begin();
+    for (const Term& term : *this) {
+      most = term.us > most->us ? &term : most;
+    }
+    return size_ > 0 ? most->name : "";
+  }
+
+  // Both have the same terms; nothing is none of them.
+  friend constexpr Terms operator+(Terms a, const Terms& b) {
+    for (std::size_t i = 0; i < a.size_; ++i) {
+      a.terms_[i].us += b.terms_[i].us;
+    }
+    return a.size_ == 0 ? b : a;
+  }
+  friend constexpr Terms operator*(Terms terms, double factor) {
+    for (Term& term : terms.terms_) {
+      term.us *= factor;
+    }
+    return terms;
+  }
 
  private:
   std::array<Term, kMost> terms_{};
@@ -66,13 +87,7 @@ struct Prediction {
   double low_us = 0, high_us = 0;
   double floor_us = 0;
 
-  std::string_view binding() const {  // the largest term; the time's counterpart to Footprint::binding
-    const Term* largest = terms.begin();
-    for (const Term& term : terms) {
-      largest = term.us > largest->us ? &term : largest;
-    }
-    return terms.size() > 0 ? largest->name : "";
-  }
+  std::string_view binding() const { return terms.largest(); }  // the time's counterpart to Footprint::binding
 };
 
 inline Prediction predicted(const Footprint& footprint, const Price& price) {

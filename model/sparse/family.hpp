@@ -44,10 +44,4 @@ SparsePlan shape_sparse_plan(const Recurrent& network, const RowProfile& rows, S
 // Sets the slots of a plan, as many as the longest row of each class takes.
 void give_slots(const Recurrent& network, const RowProfile& rows, SparsePlan& plan);
 
-// What is best for SMs that write so many words of the state each, side by side, as measured on an H200: where many SMs
-// write the same line, the exchange takes up to 0.4 us longer (kernels/persistent/state.cuh), but more lines take
-// longer to poll: with two words of each SM in a line of their own, steps were 1 % longer on average than with eight,
-// and up to 12 %.
-int line_words_for(int words_of_sm);
-
 }  // namespace onchip

@@ -4,7 +4,6 @@
 #include "model/base/error.hpp"
 #include "model/plan/plan_text.hpp"
 #include "model/training/recurrence_price.hpp"
-#include "model/training/sparse_price.hpp"
 
 #include <algorithm>
 #include <array>
@@ -142,7 +141,7 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
       plan.buffers = buffers;
       const Found<SparseRecurrence> found = sparse_recurrence(dealt, precision, plan, sms, shared_bytes);
       if (found) {
-        const double us = sparse_recurrence_price(chip, precision, *found).terms.total();
+        const double us = recurrence_price(chip, precision, *found).terms.total();
         if (!best || us < least_us) {
           best = *found;
           least_us = us;

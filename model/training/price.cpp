@@ -2,7 +2,6 @@
 #include "model/training/price.hpp"
 
 #include "model/training/recurrence_price.hpp"
-#include "model/training/sparse_price.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,7 +62,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
     const SparseRecurrence& sparse = sparse_passes[is_backward ? 1 : 0];
     constexpr double kWordBytes = 4;
     const double weights = kWordBytes * static_cast<double>(training.mask->nnz());
-    price = plus(of(sparse_recurrence_price(chip, network.precision, sparse), network.steps),
+    price = plus(of(recurrence_price(chip, network.precision, sparse), network.steps),
                  sparse.turns * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
   } else {
     const auto& dense = std::get<RecurrencePlan>(phase.how);
@@ -195,7 +194,7 @@ Footprint footprint(const Chip& chip, const Training& training, const TrainingPl
   constexpr int kTileRegisters = 4;
   Footprint need;
   const auto use = [&](Resource resource, double used, double available) {
-    ResourceUse& most = need.resources[static_cast<std::size_t>(resource)];
+    ResourceUse& most = need[resource];
     const ResourceUse of_pass{used, available};
     most = of_pass.share() > most.share() ? of_pass : most;
   };

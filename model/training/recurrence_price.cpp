@@ -1,65 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/training/recurrence_price.hpp"
 
+#include "model/dense/plan.hpp"
+#include "model/exchange/exchange_time.hpp"
+#include "model/sparse/price.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 namespace onchip {
 namespace {
 
-// Cycles of a turn.
-struct TurnCycles {
-  double waiting = 0, staging = 0, arithmetic = 0, gather = 0, reduction = 0, split = 0, activation = 0;
-};
+constexpr double kWarp = 32, kSumBytes = 4;
 
-TurnCycles turn_cycles(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape) {
-  constexpr double kWarp = 32, kSpanBytes = 64, kTileBytes = 512, kSumBytes = 4;
-  const CostValues& cost = chip.cost;
-  const double row_cycles = chip.lds_wavefront_cycles / (chip.smem_banks * chip.smem_bank_bytes);
-  TurnCycles cycles;
-  cycles.waiting = cost[Cost::training_turn];
-  cycles.arithmetic = cost[Cost::training_products] * std::ceil(plan.warps / chip.partitions) * shape.tiles *
-                      shape.sample_tiles * chip.tensor_issue_cycles / chip.tensor_clock_share;
-  cycles.gather = cost[Cost::transfers_exposed] * plan.warps * plan.shared_tiles * kTileBytes * row_cycles;
-  // A warp asks for two groups of its spans at once, and for each further one when the one before it has come.
-  const double group_spans = std::max(1, plan.loads_in_flight / (2 * shape.sample_tiles));
-  const double groups = std::ceil(shape.warp_spans / group_spans);
-  const double late = std::max(0.0, cost[Cost::training_round_trip] - (cycles.arithmetic + cycles.gather) / groups);
-  cycles.staging = kSpanBytes * shape.spans * shape.samples / cost[Cost::training_bytes_per_cycle] +
-                   std::max(0.0, groups - 2) * late;
-  const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
-  cycles.reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
-  cycles.split = split_cycles(chip, plan.split, 1.0 * plan.units * shape.samples);
-  cycles.activation =
-      std::ceil(plan.units * shape.samples / (kWarp * chip.partitions)) * cost[Cost::training_item_warp];
-  return cycles;
+// What dense and sparse turns end with, where each of `split` SMs finishes so many items; and the interval of a step.
+void add_last_terms(const Chip& chip, int split, double turns, double items, double activation_us, Price& price) {
+  if (split > 1) {
+    price.terms.add("split", turns * (chip.cluster_sums_cycles +
+                                      chip.cluster_sums_per_byte_cycles * kSumBytes * (split - 1) * items));
+  }
+  price.terms.add("activation", activation_us);
+  price.below_us = price.above_us = price.terms.total() * chip.gather_scatter;
+}
+
+double warps_of_partition(const Chip& chip, double items) {
+  return std::ceil(items / (kWarp * chip.partitions));
+}
+
+// An SM's block as a network's: as many units as it has columns, of which its rows have so many on average.
+SparseGeometry as_network(const SparseRecurrence& recurrence, Precision precision) {
+  SparseGeometry geometry = recurrence.geometry;
+  const double rows = geometry.network.hidden;
+  geometry.network.precision = precision;
+  geometry.network.hidden = geometry.units_per_sm = geometry.state_units;
+  geometry.network.density = recurrence.mean_nonzeros / (rows * geometry.state_units);
+  geometry.longest_overflow =
+      (geometry.overflow_chunks + geometry.warps() - 1) / geometry.warps();  // as even as its rows
+  return geometry;
 }
 
 }  // namespace
 
-double split_cycles(const Chip& chip, int split, double items) {
-  constexpr double kSumBytes = 4;
-  return split > 1 ? chip.cluster_sums_cycles + chip.cluster_sums_per_byte_cycles * kSumBytes * (split - 1) * items : 0;
-}
-
 Price recurrence_price(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
+  constexpr double kSpanBytes = 64;
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
-  const TurnCycles turn = turn_cycles(chip, plan, shape);
+  const CostValues& cost = chip.cost;
+  // Cycles of a turn.
+  const double row_cycles = chip.lds_wavefront_cycles / (chip.smem_banks * chip.smem_bank_bytes);
+  const double arithmetic = cost[Cost::training_products] * std::ceil(plan.warps / chip.partitions) * shape.tiles *
+                            shape.sample_tiles * chip.tensor_issue_cycles / chip.tensor_clock_share;
+  const double gather = cost[Cost::transfers_exposed] * plan.warps * plan.shared_tiles * kTileBytes * row_cycles;
+  // A warp asks for two groups of its spans at once, and for each further one when the one before it has come.
+  const double group_spans = std::max(1, plan.loads_in_flight / (2 * shape.sample_tiles));
+  const double groups = std::ceil(shape.warp_spans / group_spans);
+  const double late = std::max(0.0, cost[Cost::training_round_trip] - (arithmetic + gather) / groups);
+  const double staging = kSpanBytes * shape.spans * shape.samples / cost[Cost::training_bytes_per_cycle] +
+                         std::max(0.0, groups - 2) * late;
+  const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
+  const double reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
+
   const double us = 1e6 / chip.clock_hz, own_turns = 1.0 * plan.sub_batches / plan.warp_groups;
-  const double turns = us * own_turns * (plan.warp_groups > 1 ? chip.cost[Cost::training_beside] : 1);
+  const double turns = us * own_turns * (plan.warp_groups > 1 ? cost[Cost::training_beside] : 1);
   Price result;
   result.terms.add("exchange",
-                   turns * turn.waiting +
-                       (own_turns > 1 ? 0 : us * chip.signal_cycles * chip.cost[Cost::training_exchange_exposed]));
-  result.terms.add("staging", turns * turn.staging);
-  result.terms.add("gather", turns * turn.gather);
-  result.terms.add("arithmetic", turns * turn.arithmetic);
-  result.terms.add("reduction", turns * turn.reduction);
-  if (plan.split > 1) {
-    result.terms.add("split", turns * turn.split);
-  }
-  result.terms.add("activation", turns * turn.activation);
-  result.below_us = result.above_us = result.terms.total() * chip.gather_scatter;
+                   turns * cost[Cost::training_turn] +
+                       (own_turns > 1 ? 0 : us * chip.signal_cycles * cost[Cost::training_exchange_exposed]));
+  result.terms.add("staging", turns * staging);
+  result.terms.add("gather", turns * gather);
+  result.terms.add("arithmetic", turns * arithmetic);
+  result.terms.add("reduction", turns * reduction);
+  const double items = 1.0 * plan.units * shape.samples;
+  add_last_terms(chip, plan.split, turns, items,
+                 turns * (warps_of_partition(chip, items) * cost[Cost::training_item_warp]), result);
+  return result;
+}
+
+Price recurrence_price(const Chip& chip, Precision precision, const SparseRecurrence& recurrence) {
+  const SparseGeometry geometry = as_network(recurrence, precision);
+  const SparseRecurrencePlan& plan = recurrence.plan;
+  const CostValues& cost = chip.cost;
+  const double turns = 1e6 / chip.clock_hz * recurrence.turns;
+  const BlockCycles block = block_cycles(chip, geometry);
+  const double computing = block.gather + block.arithmetic + block.reduction;
+
+  const double plane_bytes = static_cast<double>(geometry.exchange_bytes) / geometry.planes;
+  const ExchangeCycles first =
+      exchange_cycles(chip, {plane_bytes, recurrence.blocks / plan.split, geometry.threads, plan.loads_in_flight});
+  // A thread looks at words that were copied one after the other, too.
+  const double looks =
+      std::ceil(plane_bytes / 16 / geometry.threads) * (chip.lds_latency_cycles + chip.exchange_per_word_cycles);
+  const double late = std::max(0.0, plane_bytes / chip.exchange_bytes_per_cycle_per_sm - computing / geometry.planes);
+  // Written, and a word of every 16 bytes looked at, which takes as many wavefronts.
+  const double through_shared = 2 * plane_bytes / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
+  // A barrier between passes, and one more than inference has.
+  const double barriers = geometry.planes * block_barrier_cycles(chip, geometry.threads);
+
+  Price result;
+  result.terms.add("exchange", turns * (first.latency + barriers + cost[Cost::sparse_training_turn]));
+  result.terms.add("staging", turns * (first.copying + (geometry.planes - 1) * (late + through_shared + looks)));
+  result.terms.add("gather", turns * block.gather);
+  result.terms.add("arithmetic", turns * block.arithmetic);
+  result.terms.add("reduction",
+                   turns * (block.reduction + cost[Cost::sparse_training_tile] * geometry.tiles * geometry.planes));
+  const double items = 1.0 * recurrence.units * plan.samples;
+  add_last_terms(chip, plan.split, turns, items,
+                 turns * warps_of_partition(chip, items) * cost[Cost::training_item_warp], result);
   return result;
 }
 

@@ -26,12 +26,14 @@ struct CellInfo {
   int gates;            // rows of W per hidden unit
   int states;           // vectors carried from step to step (h, and c for the LSTM)
   int transcendentals;  // tanh or sigmoid evaluations per unit and sample on the critical path
+  int squashes;         // all of them, each an exponential and a reciprocal, by a thread of a dense kernel: of an item,
+                        // which has two units where there is one gate
 };
 inline constexpr std::array<CellInfo, 4> kCells{{
-    {"relu", 1, 1, 0},
-    {"tanh", 1, 1, 1},
-    {"lstm", 4, 2, 3},
-    {"gru", 3, 1, 2},
+    {"relu", 1, 1, 0, 0},
+    {"tanh", 1, 1, 1, 2},
+    {"lstm", 4, 2, 3, 5},
+    {"gru", 3, 1, 2, 3},
 }};
 
 constexpr const CellInfo& info(Cell cell) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/exchange/exchange_bench.hpp"
 
-#include "model/sparse/family.hpp"
+#include "model/exchange/state.hpp"
 #include "sim/machine/sm.hpp"
 #include "sim/machine/warp_writer.hpp"
 

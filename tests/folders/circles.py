@@ -6,6 +6,9 @@ Inside each folder, its subfolders are one part each, and the files that lie in 
 folder with "/.". Parts that reach each other over #include lines are a circle. KNOWN has those that are still there: one
 that is not listed fails, and so does one that is listed, but is gone.
 
+Finds files that choose, too: plans are chosen by the model, and by kernels/api/, which asks it. Other files of kernels/
+and sim/ include no header of SEARCHES, neither directly nor by way of others.
+
   circles.py [--includes] [ROOT]
 """
 
@@ -17,6 +20,11 @@ import sys
 TOPS = ["model", "sim", "kernels", "experiments"]
 SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh", ".h"}
 KNOWN = []
+SEARCHES = re.compile(
+    r"model/(answer/.*|families/planner\.hpp|training/planner\.hpp|plan/search\.hpp|feed_forward/plan/search\.hpp"
+    r"|sparse/search/.*|dense/candidates.*|[a-z]+/family\.hpp)"
+)
+CHOOSES_NOTHING = re.compile(r"(kernels/(?!api/)|sim/).*")
 
 
 def includes(root):
@@ -60,12 +68,29 @@ def circles(edges):
     return sorted(" ".join(circle) for circle in found if len(circle) > 1)
 
 
+def choosing(included_by):
+    """The way from each file that is to choose nothing to a search that it includes, if it does."""
+    for file in sorted(filter(CHOOSES_NOTHING.fullmatch, included_by)):
+        ways = collections.deque([[file]])
+        seen = {file}
+        while ways:
+            way = ways.popleft()
+            if SEARCHES.fullmatch(way[-1]):
+                yield " includes ".join(way)
+                break
+            for included in included_by.get(way[-1], ()):
+                if included not in seen:
+                    seen.add(included)
+                    ways.append([*way, included])
+
+
 def main(arguments):
     show = "--includes" in arguments
     rest = [argument for argument in arguments if argument != "--includes"]
     root = pathlib.Path(rest[0] if rest else pathlib.Path(__file__).parents[2]).resolve()
-    edges, lines = collections.defaultdict(set), collections.defaultdict(list)
+    edges, lines, included_by = (collections.defaultdict(of) for of in (set, list, list))
     for file, included in includes(root):
+        included_by[file].append(included)
         if between := parts(file, included):
             edges[between[0]].add(between[1])
             lines[tuple(between)].append(f"    {file} includes {included}")
@@ -73,6 +98,7 @@ def main(arguments):
         return f"no #include of a file under {root}"
     found = circles(edges)
     problems = [f"folders include each other: {circle}" for circle in found if circle not in KNOWN]
+    problems += [f"a plan is chosen outside of the model: {way}" for way in choosing(included_by)]
     problems += [f"no circle any more, to be taken from KNOWN: {circle}" for circle in KNOWN if circle not in found]
     if show or problems:
         for circle in found:

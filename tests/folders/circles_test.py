@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No circle between folders but the known ones, and circles.py finds those that are made."""
+"""No circle between folders but the known ones, no choice outside of the model; circles.py finds those that are made."""
 
 import pathlib
 import subprocess
@@ -51,6 +51,12 @@ class Circles(unittest.TestCase):
         root = self.make({"model/a/x.hpp": [], "model/b/y.cpp": ["model/a/x.hpp"]})
         self.assertEqual(found(root, ["model/a model/b"]),
                          ["no circle any more, to be taken from KNOWN: model/a model/b"])
+
+    def test_what_chooses_plans_is_found_by_way_of_others_but_not_in_the_api(self):
+        files = {"kernels/a/x.cpp": ["model/a/y.hpp"], "model/a/y.hpp": ["model/plan/search.hpp"],
+                 "model/plan/search.hpp": [], "kernels/api/z.cpp": ["model/answer/w.hpp"], "model/answer/w.hpp": []}
+        self.assertEqual(found(self.make(files)), ["a plan is chosen outside of the model: kernels/a/x.cpp includes "
+                                                   "model/a/y.hpp includes model/plan/search.hpp"])
 
     def test_the_folders_of_the_repository_have_the_known_circles_and_no_other(self):
         done = subprocess.run([sys.executable, "-B", SCRIPT], capture_output=True, text=True, check=False)

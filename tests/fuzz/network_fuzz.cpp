@@ -38,7 +38,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   run_reader([&] { require_valid(parse_layer_tsv(bytes, "fuzz.tsv", 40, 30)); });
   run_reader([&] { require_valid(Inputs(parse_images_tsv(bytes, "fuzz.tsv", 30))); });
   run_reader([&] { require_valid(Inputs(parse_images_bin(bytes, "fuzz.bin", 30))); });
-  run_reader([&] { parse_categories(bytes, "fuzz.tsv"); });
   run_reader([&] { require_valid(Inputs(parse_mnist(bytes, "fuzz.idx", 1024))); });
   run_reader([&] {
     for (int l = layers_of_bin(bytes, "fuzz.bin", 1); l > 0; --l) {

@@ -3,7 +3,7 @@
 #include "kernels/runtime/sources.hpp"
 #include "model/exchange/exchange_time.hpp"
 
-#include "model/sparse/family.hpp"
+#include "model/exchange/state.hpp"
 #include "tests/catch.hpp"
 
 #include <array>

@@ -3,6 +3,7 @@
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
 #include "model/families/workload.hpp"
+#include "model/feed_forward/plan/search.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers computed whole on tensor cores, zeros and all: a plan of blocks of 16 rows and all columns
-// (whole_layers.hpp), for networks that are small or not so sparse and have no blocks of their own.
+// Layers computed whole on tensor cores, zeros and all: a plan of blocks of 16 rows, one after another, and all columns
+// that any row of the layer reads, for networks that are small or not so sparse and have no blocks of their own. To
+// multiply the zeros, too, costs less there than one weight after another.
 #pragma once
 
+#include "model/base/found.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
 
 namespace onchip {
+
+LayerStructure whole_layer(const SparseMatrix& weights);
+NetworkStructure whole_layers(const FeedForward& network);
 
 struct DenseLayer {
   NetworkStructure structure;

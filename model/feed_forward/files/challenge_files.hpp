@@ -2,7 +2,6 @@
 // Files of the Sparse DNN Graph Challenge, and the binary form of its 2020 champion; numbers count from 1.
 //   nN-lK.tsv                 layer K: lines of input TAB output TAB value
 //   sparse-images-N.tsv       lines of image TAB pixel TAB value
-//   neuronN-lL-categories.tsv an image on each line, ascending
 //   neuronN.bin               each layer: int32 output[32 N], int32 input[32 N], float32 value[32 N]
 //   sparse-images-N.bin       int32 pixel[nnz], int32 image[nnz], float32 value[nnz]
 // Lines may end with CR LF and come in any order. Parsers throw InputError with file and line, or the entry of a binary
@@ -14,9 +13,7 @@
 #include "model/workload/mask.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <string_view>
-#include <vector>
 
 namespace onchip {
 
@@ -25,21 +22,9 @@ inline constexpr int kMostImages = 1 << 24;  // of a file
 SparseMatrix parse_layer_tsv(std::string_view text, std::string_view file_name, int outputs, int inputs);
 // `images` 0: up to the last that has a pixel.
 IndexLists parse_images_tsv(std::string_view text, std::string_view file_name, int neurons, int images = 0);
-// From 0.
-std::vector<int> parse_categories(std::string_view text, std::string_view file_name, int images = kMostImages);
 
 int layers_of_bin(std::string_view bytes, std::string_view file_name, int neurons);
 SparseMatrix parse_layer_bin(std::string_view bytes, std::string_view file_name, int neurons, int layer);
 IndexLists parse_images_bin(std::string_view bytes, std::string_view file_name, int neurons, int images = 0);
-
-// Pieces of a file, one after the other.
-using Sink = std::function<void(std::string_view)>;
-
-void write_layer_tsv(const SparseMatrix& weights, const Sink& sink);
-void write_images_tsv(const Inputs& inputs, const Sink& sink);
-void write_categories(const std::vector<int>& categories, const Sink& sink);
-// Throws InputError for a layer of another number than 32 weights per output: the form has no room for one.
-void write_layer_bin(const SparseMatrix& weights, const Sink& sink);
-void write_images_bin(const Inputs& inputs, const Sink& sink);
 
 }  // namespace onchip

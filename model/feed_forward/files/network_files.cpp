@@ -8,8 +8,6 @@
 #include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <charconv>
 #include <map>
 #include <memory>
@@ -20,19 +18,6 @@
 
 namespace onchip {
 namespace {
-
-// "n1024-l7" and ".tsv" of "n1024-l7.tsv.gz"
-std::pair<std::string, std::string> stem_and_extension(const std::filesystem::path& file) {
-  std::filesystem::path name = file.filename();
-  constexpr std::array<std::string_view, 3> kPacked{".gz", ".xz", ".zst"};
-  if (std::ranges::find(kPacked, name.extension().string()) != kPacked.end()) {
-    name = name.stem();
-  }
-  std::string extension = name.extension().string();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return {name.stem().string(), extension};
-}
 
 // The number at the end of a name, and what stands before it; -1 where there is none.
 std::pair<int, std::string_view> number_at_end(std::string_view name) {
@@ -173,25 +158,6 @@ Inputs open_images(const std::filesystem::path& file, int neurons) {
   const InputFile input(file);
   return extension == ".tsv" ? parse_images_tsv(input.bytes(), file.string(), neurons)
                              : parse_images_bin(input.bytes(), file.string(), neurons);
-}
-
-void write_matrix_market(const SparseMatrix& weights, const Sink& sink) {
-  std::string piece = "%%MatrixMarket matrix coordinate real general\n" + std::to_string(weights.rows) + " " +
-                      std::to_string(weights.columns) + " " + std::to_string(weights.nnz()) + "\n";
-  for (int row = 0; row < weights.rows; ++row) {
-    for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
-      std::array<char, 32> value;
-      const auto end = std::to_chars(value.data(), value.data() + value.size(), weights.value[i]);
-      piece += std::to_string(row + 1) + " " + std::to_string(weights.column[i] + 1) + " ";
-      piece.append(value.data(), end.ptr);
-      piece += '\n';
-    }
-    if (piece.size() > 1 << 16) {
-      sink(piece);
-      piece.clear();
-    }
-  }
-  sink(piece);
 }
 
 }  // namespace onchip

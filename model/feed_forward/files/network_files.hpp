@@ -4,8 +4,7 @@
 //   FOLDER with NAME1.mtx, NAME2.mtx, ...         Matrix Market, [outputs, inputs]; bias1.mtx, ... beside them, or none
 //   neuron1024.bin                                of the challenge's champion of 2020
 //   NAME.safetensors                              either matrices of dense frameworks, X.weight with X.bias, in the
-//   order
-//                                                 of the numbers in their names; or, as write_safetensors does it,
+//                                                 order of the numbers in their names; or
 //                                                 X.shape, X.crow_indices, X.col_indices, X.values and X.bias
 // each compressed by gzip, xz or zstd, or not. Throw InputError.
 #pragma once
@@ -27,9 +26,6 @@ struct NetworkFile {
 FeedForward open_network(const std::filesystem::path& path, const NetworkFile& file = {});
 
 FeedForward parse_network_safetensors(std::string_view bytes, std::string_view file_name, const NetworkFile& file = {});
-// Makes every layer twice. Layers are "layers.0", "layers.1", ...
-void write_safetensors(const FeedForward& network, const Sink& sink);
-void write_matrix_market(const SparseMatrix& weights, const Sink& sink);
 
 // sparse-images-1024.tsv or .bin of the challenge, or MNIST's images in IDX form, told apart by their names.
 Inputs open_images(const std::filesystem::path& file, int neurons);

@@ -183,45 +183,12 @@ class NetworkReader {
   std::vector<Layer> layers_;
 };
 
-template <typename T>
-std::string_view bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 }  // namespace
 
 FeedForward parse_network_safetensors(std::string_view bytes, std::string_view file_name, const NetworkFile& file) {
   const auto reader = std::make_shared<const NetworkReader>(bytes, file_name, file);
   return {std::string(file_name), reader->neurons(), file.clip.value_or(kNoClip),
           [reader](int l) { return reader->layer(l); }};
-}
-
-void write_safetensors(const FeedForward& network, const Sink& sink) {
-  const auto for_each_tensor = [&](auto&& take) {
-    for (int l = 0; l < network.layers(); ++l) {
-      const SparseLayer layer = network.layer(l);
-      const std::vector<std::int64_t> shape{layer.weights.rows, layer.weights.columns};
-      take(l, kShape, "I64", shape);
-      take(l, kRows, "I64", layer.weights.row_begin);
-      take(l, kColumns, "I32", layer.weights.column);
-      take(l, kValues, "F32", layer.weights.value);
-      take(l, kBias, "F32", layer.bias);
-    }
-  };
-  std::string header = "{";
-  std::uint64_t end = 0;
-  for_each_tensor([&](int l, std::string_view name, std::string_view type, const auto& values) {
-    const std::uint64_t begin = std::exchange(end, end + bytes_of(values).size());
-    header += (begin == 0 ? "\"layers." : ",\"layers.") + std::to_string(l) + std::string(name) + "\":{\"dtype\":\"" +
-              std::string(type) + "\",\"shape\":[" + std::to_string(values.size()) + "],\"data_offsets\":[" +
-              std::to_string(begin) + "," + std::to_string(end) + "]}";
-  });
-  header += "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  const std::uint64_t length = header.size();
-  sink({reinterpret_cast<const char*>(&length), sizeof length});
-  sink(header);
-  for_each_tensor([&](int, std::string_view, std::string_view, const auto& values) { sink(bytes_of(values)); });
 }
 
 }  // namespace onchip

@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
 #include "model/feed_forward/data/digits.hpp"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -50,12 +50,10 @@ struct Words {
 template <typename T>
 T number(std::string_view key, std::string_view whole, std::string_view text, T least, T most,
          const std::string& expected) {
-  T value{};
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || !(value >= least && value <= most)) {
-    refuse(key, whole, expected);
+  if (const auto value = number_in<T>(text); value && *value >= least && *value <= most) {
+    return *value;
   }
-  return value;
+  refuse(key, whole, expected);
 }
 
 // "A..B", or one number for both.
@@ -209,21 +207,17 @@ Words read_keys(std::string_view text, Source source) {
 
 FeedForward official(std::string_view size) {
   const std::size_t x = size.find('x');
-  const std::string expected = "expected spdnn:NEURONSxLAYERS, like spdnn:1024x120; found " + in_quotes(size);
-  int neurons = 0, layers = 0;
-  const auto read = [&](std::string_view text, int& value) {
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && stop == text.data() + text.size();
-  };
-  if (x == std::string_view::npos || !read(size.substr(0, x), neurons) || !read(size.substr(x + 1), layers)) {
-    throw InputError(expected);
+  const auto neurons = number_in<int>(size.substr(0, x));
+  const auto layers = x == std::string_view::npos ? std::nullopt : number_in<int>(size.substr(x + 1));
+  if (!neurons || !layers) {
+    throw InputError("expected spdnn:NEURONSxLAYERS, like spdnn:1024x120; found " + in_quotes(size));
   }
   constexpr int kMostLayers = 1'000'000;
-  if (layers > kMostLayers) {
+  if (*layers > kMostLayers) {
     throw InputError("a network has at most " + std::to_string(kMostLayers) + " layers; found " +
-                     std::to_string(layers));
+                     std::to_string(*layers));
   }
-  return radix_net(neurons, layers);
+  return radix_net(*neurons, *layers);
 }
 
 FeedForward from_random(const Words& words) {
@@ -253,23 +247,17 @@ struct Digits {
 };
 
 Digits parse_digits(std::string_view text) {
-  constexpr std::string_view kSeed = "seed=";
-  const std::string_view expected = "60000 or digits:60000,seed=1";
-  Digits digits;
-  std::string_view count = text.substr(kDigits.size());
-  if (const std::size_t comma = count.find(','); comma != std::string_view::npos) {
-    const std::string_view key = count.substr(comma + 1);
-    if (!key.starts_with(kSeed)) {
-      throw InputError("expected digits:" + std::string(expected) + "; found " + in_quotes(text));
-    }
-    digits.seed = number<std::uint64_t>("seed", key, key.substr(kSeed.size()), 0, ~std::uint64_t{0}, "a whole number");
-    count = count.substr(0, comma);
+  constexpr std::string_view kSeed = ",seed=";
+  const std::string_view words = text.substr(kDigits.size());
+  const std::size_t comma = std::min(words.find(','), words.size());
+  const std::string_view seed = words.substr(comma);
+  const auto count = number_in<int>(words.substr(0, comma));
+  if (!count || *count < 0 || *count > kMostImages || !(seed.empty() || seed.starts_with(kSeed))) {
+    throw InputError("expected digits:60000 or digits:60000,seed=1; found " + in_quotes(text));
   }
-  const auto [stop, error] = std::from_chars(count.data(), count.data() + count.size(), digits.count);
-  if (error != std::errc() || stop != count.data() + count.size() || digits.count < 0 || digits.count > kMostImages) {
-    throw InputError("expected digits:" + std::string(expected) + "; found " + in_quotes(text));
-  }
-  return digits;
+  return {*count, seed.empty() ? 1
+                               : number<std::uint64_t>("seed", seed.substr(1), seed.substr(kSeed.size()), 0,
+                                                       ~std::uint64_t{0}, "a whole number")};
 }
 
 int sampled_image(int i, int sample, int of) {

@@ -1,173 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/feed_forward/files/challenge_files.hpp"
+#include "model/workload/files/text_reader.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <utility>
 
 namespace onchip {
 namespace {
 
-struct Entries {
-  std::vector<std::int32_t> row, column;  // from 0
-  std::vector<float> value;
-
-  std::size_t size() const { return row.size(); }
-  void reserve(std::size_t entries) {
-    row.reserve(entries);
-    column.reserve(entries);
-    value.reserve(entries);
-  }
-};
-
-// Calls twice(row, column, first, second) for two entries of one place, which must throw. Zeros are dropped.
-template <typename Twice>
-SparseMatrix compress(Entries entries, int rows, int columns, Twice&& twice) {
-  SparseMatrix matrix{rows, columns, std::vector<std::int64_t>(static_cast<std::size_t>(rows) + 1), {}, {}};
-  const auto before = [&](std::size_t a, std::size_t b) {
-    return entries.row[a] != entries.row[b]         ? entries.row[a] < entries.row[b]
-           : entries.column[a] != entries.column[b] ? entries.column[a] < entries.column[b]
-                                                    : a < b;
-  };
-  bool is_sorted = true;
-  for (std::size_t i = 1; i < entries.size(); ++i) {
-    if (entries.row[i] == entries.row[i - 1] && entries.column[i] == entries.column[i - 1]) {
-      twice(entries.row[i], entries.column[i], i - 1, i);
+// Whether there is another line. Every line ends, so that a file that is cut off within a number is found.
+bool has_line(const TextReader& reader) {
+  if (reader.is_at_end()) {
+    if (reader.at() == 0) {
+      reader.fail(0, "the file is empty");
     }
-    is_sorted &= before(i - 1, i);
+    return false;
   }
-  for (const std::int32_t row : entries.row) {
-    ++matrix.row_begin[row + 1];
+  if (reader.text().find('\n', reader.at()) == std::string_view::npos) {
+    reader.fail(reader.text().size(), "the last line has no end; is the file truncated?");
   }
-  std::partial_sum(matrix.row_begin.begin(), matrix.row_begin.end(), matrix.row_begin.begin());
-  if (is_sorted) {
-    matrix.column = std::move(entries.column);
-    matrix.value = std::move(entries.value);
-  } else {
-    std::vector<std::size_t> order(entries.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::sort(order, before);
-    matrix.column.reserve(order.size());
-    matrix.value.reserve(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (i > 0 && entries.row[order[i]] == entries.row[order[i - 1]] &&
-          entries.column[order[i]] == entries.column[order[i - 1]]) {
-        twice(entries.row[order[i]], entries.column[order[i]], order[i - 1], order[i]);
-      }
-      matrix.column.push_back(entries.column[order[i]]);
-      matrix.value.push_back(entries.value[order[i]]);
-    }
-  }
-  if (std::ranges::find(matrix.value, 0.0F) != matrix.value.end()) {
-    drop_zeros(matrix);
-  }
-  return matrix;
+  return true;
 }
 
-// Lines of numbers. Every line ends, so that a file that is cut off within a number is found.
-class Lines {
- public:
-  Lines(std::string_view text, std::string_view file) : text_(text), file_(file) {
-    if (text.starts_with("\xef\xbb\xbf")) {  // the byte order mark that some editors put before UTF-8
-      at_ = 3;
-    }
-  }
-
-  std::size_t count() const { return static_cast<std::size_t>(std::count(text_.begin(), text_.end(), '\n')); }
-  bool next() {
-    ++line_;
-    start_ = at_;
-    if (at_ == text_.size()) {
-      if (line_ == 1) {
-        fail(at_, "the file is empty");
-      }
-      return false;
-    }
-    const void* const end = std::memchr(text_.data() + at_, '\n', text_.size() - at_);
-    if (!end) {
-      fail(text_.size(), "the last line has no end; is the file truncated?");
-    }
-    end_ = static_cast<std::size_t>(static_cast<const char*>(end) - text_.data());
-    return true;
-  }
-  int integer(std::string_view what, int least, int most) {
-    const std::string_view word = next_word(what);
-    std::int64_t number = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (stop != word.data() + word.size() || error == std::errc::invalid_argument) {
-      fail(word_at_, "expected " + std::string(what) + ", found " + in_quotes(word));
-    }
-    if (error != std::errc() || number < least || number > most) {
-      fail(word_at_, std::string(what) + " " + in_quotes(word) + " is outside " + std::to_string(least) + " to " +
-                         std::to_string(most));
-    }
-    return static_cast<int>(number);
-  }
-  float value() {
-    const std::string_view word = next_word("a value");
-    float number = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error == std::errc::result_out_of_range) {  // of fp32, at either end
-      const double wide = std::strtod(std::string(word).c_str(), nullptr);
-      if (std::abs(wide) > 1) {
-        fail(word_at_, "value " + in_quotes(word) + " is beyond the range of fp32");
-      }
-      return 0;
-    }
-    if (stop != word.data() + word.size() || error != std::errc()) {
-      fail(word_at_, "expected a value, found " + in_quotes(word));
-    }
-    if (!std::isfinite(number)) {
-      fail(word_at_, "value " + in_quotes(word) + " is not a finite number");
-    }
-    return number;
-  }
-  void end_line() {
-    skip_blanks();
-    if (at_ < end_) {
-      const std::size_t from = at_;
-      fail(from, "expected the end of the line, found " + in_quotes(word()));
-    }
-    at_ = end_ + 1;
-  }
-  [[noreturn]] void fail_line(std::string_view message) const { fail(start_, message); }
-
- private:
-  void skip_blanks() {
-    while (at_ < end_ && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) {
-      ++at_;
-    }
-  }
-  std::string_view word() {
-    skip_blanks();
-    word_at_ = at_;
-    while (at_ < end_ && text_[at_] != ' ' && text_[at_] != '\t' && text_[at_] != '\r') {
-      ++at_;
-    }
-    return text_.substr(word_at_, at_ - word_at_);
-  }
-  std::string_view next_word(std::string_view what) {
-    const std::string_view found = word();
-    if (found.empty()) {
-      fail(at_, "expected " + std::string(what) + ", found the end of the line");
-    }
-    return found;
-  }
-  [[noreturn]] void fail(std::size_t at, std::string_view message) const {
-    throw InputError(file_, line_, static_cast<long>(at - start_) + 1, message);
-  }
-
-  std::string_view text_, file_;
-  std::size_t at_ = 0, start_ = 0, end_ = 0, word_at_ = 0;
-  long line_ = 0;
-};
+// From 0.
+int next_number(TextReader& reader, const std::string& what, int most) {
+  return static_cast<int>(reader.integer(what, what, 1, most)) - 1;
+}
 
 struct Columns {
   std::string_view first, second;
@@ -177,27 +39,25 @@ struct Columns {
 // Lines of first, second and value; the second is the row if so asked.
 SparseMatrix parse_entries(std::string_view text, std::string_view file, const Columns& columns, bool second_is_row,
                            int rows) {
-  Lines lines(text, file);
-  Entries entries;
-  entries.reserve(lines.count());
-  while (lines.next()) {
-    const int first = lines.integer(columns.first, 1, columns.most_first) - 1;
-    const int second = lines.integer(columns.second, 1, columns.most_second) - 1;
-    entries.row.push_back(second_is_row ? second : first);
-    entries.column.push_back(second_is_row ? first : second);
-    entries.value.push_back(lines.value());
-    lines.end_line();
+  TextReader reader(text, file);
+  std::vector<Entry> entries;
+  entries.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
+  while (has_line(reader)) {
+    const int first = next_number(reader, std::string(columns.first), columns.most_first);
+    const int second = next_number(reader, std::string(columns.second), columns.most_second);
+    const float value = reader.value();
+    entries.push_back({second_is_row ? second : first, second_is_row ? first : second, value, entries.size()});
+    reader.end_line();
   }
-  if (rows == 0) {
-    rows = 1 + *std::ranges::max_element(entries.row);
-  }
-  const auto twice = [&](int row, int column, std::size_t before, std::size_t again) {
-    throw InputError(file, static_cast<long>(again) + 1, 1,
-                     std::string(columns.first) + " " + std::to_string((second_is_row ? column : row) + 1) + ", " +
-                         std::string(columns.second) + " " + std::to_string((second_is_row ? row : column) + 1) +
-                         " is already on line " + std::to_string(before + 1));
+  const auto twice = [&](const Entry& before, const Entry& again) {
+    throw InputError(file, static_cast<long>(again.where) + 1, 1,
+                     std::string(columns.first) + " " + std::to_string((second_is_row ? again.column : again.row) + 1) +
+                         ", " + std::string(columns.second) + " " +
+                         std::to_string((second_is_row ? again.row : again.column) + 1) + " is already on line " +
+                         std::to_string(before.where + 1));
   };
-  return compress(std::move(entries), rows, second_is_row ? columns.most_first : columns.most_second, twice);
+  rows = rows == 0 ? 1 + std::ranges::max_element(entries, {}, &Entry::row)->row : rows;
+  return matrix_of(rows, second_is_row ? columns.most_first : columns.most_second, entries, twice);
 }
 
 IndexLists lists_of(SparseMatrix matrix) {
@@ -236,26 +96,21 @@ SparseMatrix parse_arrays(const Arrays& arrays, std::string_view file, const Col
     }
     return number - 1;
   };
-  Entries entries;
+  std::vector<Entry> entries;
   entries.reserve(arrays.count);
   for (std::size_t i = 0; i < arrays.count; ++i) {
-    entries.row.push_back(index(row_array, i));
-    entries.column.push_back(index(1 - row_array, i));
-    entries.value.push_back(arrays.at<float>(2, i));
-    if (!std::isfinite(entries.value.back())) {
+    entries.push_back({index(row_array, i), index(1 - row_array, i), arrays.at<float>(2, i), i});
+    if (!std::isfinite(entries.back().value)) {
       throw InputError(entry(i) + "the value is not a finite number");
     }
   }
-  if (rows == 0) {
-    rows = entries.row.empty() ? 0 : 1 + *std::ranges::max_element(entries.row);
-  }
-  return compress(std::move(entries), rows, row_array == 0 ? columns.most_second : columns.most_first,
-                  [&](int, int, std::size_t before, std::size_t again) {
-                    throw InputError(entry(again) + std::string(columns.first) + " " +
-                                     std::to_string(index(0, again) + 1) + ", " + std::string(columns.second) + " " +
-                                     std::to_string(index(1, again) + 1) + " is already entry " +
-                                     std::to_string(first_entry + before + 1));
-                  });
+  const auto twice = [&](const Entry& before, const Entry& again) {
+    throw InputError(entry(again.where) + std::string(columns.first) + " " + std::to_string(index(0, again.where) + 1) +
+                     ", " + std::string(columns.second) + " " + std::to_string(index(1, again.where) + 1) +
+                     " is already entry " + std::to_string(first_entry + before.where + 1));
+  };
+  rows = rows == 0 ? 1 + std::ranges::max_element(entries, {}, &Entry::row)->row : rows;
+  return matrix_of(rows, row_array == 0 ? columns.most_second : columns.most_first, entries, twice);
 }
 
 std::size_t weights_of_bin(int neurons) {
@@ -271,24 +126,6 @@ SparseMatrix parse_layer_tsv(std::string_view text, std::string_view file_name, 
 IndexLists parse_images_tsv(std::string_view text, std::string_view file_name, int neurons, int images) {
   return lists_of(
       parse_entries(text, file_name, {"image", "pixel", images == 0 ? kMostImages : images, neurons}, false, images));
-}
-
-std::vector<int> parse_categories(std::string_view text, std::string_view file_name, int images) {
-  std::vector<int> categories;
-  if (text.empty()) {  // no image has survived
-    return categories;
-  }
-  Lines lines(text, file_name);
-  while (lines.next()) {
-    const int image = lines.integer("an image", 1, images) - 1;
-    if (!categories.empty() && image <= categories.back()) {
-      lines.fail_line("image " + std::to_string(image + 1) + " comes after " + std::to_string(categories.back() + 1) +
-                      "; expected each once, ascending");
-    }
-    categories.push_back(image);
-    lines.end_line();
-  }
-  return categories;
 }
 
 int layers_of_bin(std::string_view bytes, std::string_view file_name, int neurons) {

@@ -42,17 +42,7 @@ constexpr Field<P> kFields[] = {
      .set = [](P& plan, int warps) { plan.warps = warps; },
      .minimum = 1,
      .maximum = kMostWarps},
-    list<P>(
-        "phases",
-        [](const P& plan) {
-          return phases_text(plan.phases, [](const BlocksPhase& phase) { return text(phase.tile); });
-        },
-        [](P& plan, std::string_view given) {
-          plan.phases.clear();
-          for (const auto& [end, tile] : read_phases(given)) {
-            plan.phases.push_back({end, read_tile(tile)});
-          }
-        }),
+    phases_field<P, text, read_tile>(),
     list<P>(
         "lower", [](const P& plan) { return text(plan.lower); },
         [](P& plan, std::string_view given) { plan.lower = read_tile(given); }),
@@ -136,23 +126,6 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
       std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces || n != rows; });
   geometry.place_bytes = geometry.places > kMostPlaces ? 4 : 2;
   return geometry;
-}
-
-Found<BlocksTile> largest_tile(const Chip& chip, const BlocksGeometry& geometry, int groups, int words) {
-  const auto has = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
-  for (; groups > 0; --groups) {
-    for (const bool in_place : {false, true}) {
-      const BlocksTile tile{groups, words, in_place};
-      if (geometry.shared_bytes(tile) <= has) {
-        return tile;
-      }
-    }
-  }
-  const std::size_t needs = geometry.shared_bytes({1, words, true});
-  return Found<BlocksTile>::nothing("8 images of up to " + std::to_string(geometry.places - kFreePlaces) +
-                                    " neurons take " + std::to_string(needs / 1024) +
-                                    " KiB of shared memory; a block of " + chip.name + " has " +
-                                    std::to_string(has / 1024) + " KiB");
 }
 
 std::string why_not_fitting(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan) {

@@ -10,7 +10,6 @@
 //   4. what is undecided still is computed in fp32, in the order of the reference
 #pragma once
 
-#include "model/base/found.hpp"
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/network.hpp"
 #include "model/feed_forward/plan/blocks_constants.hpp"
@@ -98,10 +97,6 @@ inline constexpr std::string_view kNeedsClip = "plans of blocks need a clip: fea
 // tiles come in parts.
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
                                int warp_blocks = 0);
-
-// The largest tile of at most so many groups; with two buffers if that costs no images. Nothing if not even 8 images
-// fit: "8 images of up to 16384 neurons take 514 KiB of shared memory; a block of h100_sxm has 227 KiB".
-Found<BlocksTile> largest_tile(const Chip& chip, const BlocksGeometry& geometry, int groups, int words);
 
 // Why a tile does not fit into a block's shared memory, "" if all do.
 std::string why_not_fitting(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan);

@@ -43,15 +43,6 @@ int wavefronts_of_all(std::span<const std::uint32_t> places) {
 
 constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
 
-// Both have all parts.
-Terms combined(const Terms& a, double factor, const Terms& b, double factor_b) {
-  Terms sum;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    sum.add(kPartNames[i], factor * a.begin()[i].us + factor_b * b.begin()[i].us);
-  }
-  return sum;
-}
-
 // Of so many nodes of the graph.
 Terms launch_terms(const Chip& chip, double nodes) {
   Parts parts{};
@@ -219,7 +210,7 @@ const BlocksPricer::OfTile& BlocksPricer::of(const BlocksTile& tile) const {
         work_.remainder[l] != work_.remainder[l - 1]) {
       of_layer = terms_of(layer_cycles(chip_, work_, tile, l) * tensor_cycle_us(chip_));
     }
-    fresh.until.push_back(combined(fresh.until.back(), 1, of_layer, 1));
+    fresh.until.push_back(fresh.until.back() + of_layer);
   }
   return tiles_.emplace_back(std::move(fresh));
 }
@@ -258,8 +249,7 @@ Terms BlocksPricer::tile_terms(const BlocksTile& tile, int first, int end, doubl
   }
   parts[kBarriers] += (tile.in_place ? 4 : 3) * barrier;
   const OfTile& layers = of(tile);
-  return combined(combined(layers.until[end], 1, layers.until[first], -1), 1, terms_of(parts * tensor_cycle_us(chip_)),
-                  1);
+  return layers.until[end] + layers.until[first] * -1 + terms_of(parts * tensor_cycle_us(chip_));
 }
 
 LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) const {
@@ -268,8 +258,7 @@ LaunchPrice BlocksPricer::phase(const BlocksTile& tile, int first, int end) cons
   launch.tiles = static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
   launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / chip_.sm_count));
   const double survivors = launch.images > 0 ? activity_.alive[end] / launch.images : 0;
-  launch.terms =
-      combined(tile_terms(tile, first, end, survivors), static_cast<double>(launch.rounds), launch_terms(chip_, 1), 1);
+  launch.terms = tile_terms(tile, first, end, survivors) * static_cast<double>(launch.rounds) + launch_terms(chip_, 1);
   return launch;
 }
 
@@ -284,13 +273,12 @@ LaunchPrice BlocksPricer::bounds(const BlocksTile& tile, double images, double s
   launch.tiles = at_once * static_cast<std::int64_t>(std::ceil(launch.images / tile.images()));
   launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / sms));
   const OfTile& of_layers = of(tile);
-  Terms of_tile = combined(tile_terms(tile, 0, layers, 0), 1, of_layers.until[layers], -1);
-  of_tile = combined(of_tile, 1, of_layers.until[until], 1);
   Parts looks{};
   looks[kSurvivors] = 3 * chip_.shuffle_latency_cycles * until / kSettlesEach;
   looks[kBarriers] = 2 * barrier_cycles(chip_, work_.geometry.warps) * until / kSettlesEach;
-  of_tile = combined(of_tile, 1, terms_of(looks * tensor_cycle_us(chip_)), 1);
-  launch.terms = combined(of_tile, static_cast<double>(launch.rounds), launch_terms(chip_, 1), 1);
+  const Terms of_tile = tile_terms(tile, 0, layers, 0) + of_layers.until[layers] * -1 + of_layers.until[until] +
+                        terms_of(looks * tensor_cycle_us(chip_));
+  launch.terms = of_tile * static_cast<double>(launch.rounds) + launch_terms(chip_, 1);
   return launch;
 }
 
@@ -299,7 +287,7 @@ LaunchPrice BlocksPricer::undecided(const BlocksTile& wide, int first, const Lau
   const double images = std::max<double>(wide.images(), activity_.alive[first] - activity_.alive.back());
   LaunchPrice launch = bounds(wide, images, free > 0 ? free : chip_.sm_count, 2);
   launch.name = "bounds of two words, beyond the last phase";
-  launch.terms = combined(launch.terms, 1, launch_terms(chip_, chip_.cost[Cost::inference_nodes]), 1);
+  launch.terms = launch.terms + launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
   return launch;
 }
 
@@ -319,11 +307,11 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first], chip_.sm_count));
   // Beside the last phase; what is longer than it counts.
   LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
-  open.terms = combined(open.terms, beyond(open, price.launches.back()) / open.terms.total(), open.terms, 0);
+  open.terms = open.terms * (beyond(open, price.launches.back()) / open.terms.total());
   price.launches.push_back(std::move(open));
   price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
   for (const LaunchPrice& launch : price.launches) {
-    price.terms = combined(price.terms, 1, launch.terms, 1);
+    price.terms = price.terms + launch.terms;
   }
   price.us = price.terms.total();
   const BlocksGeometry& geometry = work_.geometry;

@@ -86,8 +86,4 @@ class BlocksPricer {
 // where that is from a sample.
 InferencePrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 
-// The plan of the lowest price: where dead images are dropped, and the tiles. Deterministic. Nothing where not even 8
-// images fit.
-Found<BlocksPlan> choose_blocks_plan(const Chip& chip, const BlocksWork& work, const Activity& activity);
-
 }  // namespace onchip

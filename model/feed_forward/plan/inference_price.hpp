@@ -5,7 +5,6 @@
 #include "model/exchange/exchange_time.hpp"
 #include "model/plan/prediction.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -30,10 +29,7 @@ struct InferencePrice {
   double low_us = 0, high_us = 0;  // the 95 % interval
   double floor_us = 0;             // below every inference, by proof; 0 where there is none
 
-  std::string_view binding() const {  // the largest term; "" where there is none
-    const auto largest = std::ranges::max_element(terms, {}, &Term::us);
-    return largest == terms.end() ? "" : largest->name;
-  }
+  std::string_view binding() const { return terms.largest(); }
 };
 
 // ---- for those who price --------------------------------------------------------------------------------------------

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <limits>
 #include <numeric>
 #include <span>
 
@@ -23,13 +21,10 @@ double dram_us(const Chip& chip, double bytes) {
 }
 
 // The sum of its launches. What overlaps inside an SM is its interval.
-void finish(const Chip& chip, InferencePrice& price, const std::vector<Parts>& launches) {
-  Parts all{};
-  for (std::size_t i = 0; i < launches.size(); ++i) {
-    price.launches[i].terms = terms_of(launches[i]);
-    all = all + launches[i];
+void finish(const Chip& chip, InferencePrice& price) {
+  for (const LaunchPrice& launch : price.launches) {
+    price.terms = price.terms + launch.terms;
   }
-  price.terms = terms_of(all);
   price.us = price.terms.total();
   price.low_us = (1 - chip.gather_scatter) * price.us;
   price.high_us = (1 + chip.gather_scatter) * price.us;
@@ -52,7 +47,7 @@ class StreamedPricer {
           !is_last);
       first = end;
     }
-    finish(chip_, price_, launches_);
+    finish(chip_, price_);
     return std::move(price_);
   }
 
@@ -134,8 +129,8 @@ class StreamedPricer {
                                                        (alive < 1 ? scattered_us(tiles * neurons * sectors) : 0));
     }
     parts[kLaunches] = chip_.cost[Cost::inference_nodes] * node_us(chip_);
+    launch.terms = terms_of(parts);
     price_.launches.push_back(std::move(launch));
-    launches_.push_back(parts);
   }
 
   const Chip& chip_;
@@ -143,7 +138,6 @@ class StreamedPricer {
   const Activity& activity_;
   const StreamedPlan& plan_;
   InferencePrice price_;
-  std::vector<Parts> launches_;
 };
 
 }  // namespace
@@ -170,21 +164,14 @@ UnstructuredWork work_of_layer(const FeedForward& network, int l, const Unstruct
           .entries = static_cast<double>(packed.warp_begin.back())};
 }
 
-UnstructuredWork operator*(UnstructuredWork work, double times) {
-  work.items *= times;
-  work.steps *= times;
-  work.entries *= times;
-  return work;
-}
-
 class UnstructuredPricer {
  public:
   UnstructuredPricer(const Chip& chip, const FeedForward& network, const Activity& activity, int warps)
       : chip_(chip), network_(network), activity_(activity), warps_(warps) {}
 
-  // Layers first + 1 to end. work: of a layer, on average.
-  Parts phase(const UnstructuredWork& work, int first, int end, LaunchPrice& launch) const {
+  LaunchPrice phase(const UnstructuredWork& work, int first, int end) const {
     const double images = activity_.alive[first], tile = work.tile.images;
+    LaunchPrice launch;
     launch.name = "layers " + std::to_string(first + 1) + " to " + std::to_string(end);
     launch.images = images;
     launch.tiles = static_cast<std::int64_t>(std::ceil(images / tile));
@@ -202,7 +189,7 @@ class UnstructuredPricer {
     }
     parts[kLaunches] = (1 + (first == 0 ? chip_.cost[Cost::unstructured_nodes] : 0)) * node_us(chip_);
     launch.terms = terms_of(parts);
-    return parts;
+    return launch;
   }
 
  private:
@@ -302,82 +289,23 @@ std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, cons
   return work;
 }
 
+LaunchPrice price_phase(const Chip& chip, const FeedForward& network, const UnstructuredWork& work,
+                        const Activity& activity, int warps, int first, int end) {
+  return UnstructuredPricer(chip, network, activity, warps).phase(work, first, end);
+}
+
 InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
                                   const std::vector<UnstructuredWork>& work, const Activity& activity,
                                   const UnstructuredPlan& plan) {
-  const UnstructuredPricer pricer(chip, network, activity, plan.warps);
   InferencePrice price;
-  std::vector<Parts> launches;
   int first = 0;
   for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    launches.push_back(pricer.phase(work[p], first, plan.phases[p].end_layer, price.launches.emplace_back()));
+    price.launches.push_back(
+        price_phase(chip, network, work[p], activity, plan.warps, first, plan.phases[p].end_layer));
     first = plan.phases[p].end_layer;
   }
-  finish(chip, price, launches);
+  finish(chip, price);
   return price;
-}
-
-// Bellman's shortest way, as blocks_search.cpp takes it. A weight costs the same in each layer.
-Found<UnstructuredPlan> choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
-                                                 ReadOrder order) {
-  UnstructuredPlan plan{.warps = unstructured_warps(chip, network.neurons), .order = order, .phases = {}};
-  const int layers = network.layers();
-  std::vector<double> weights(layers);
-  std::vector<char> wakes(layers);
-  parallel_for(layers, all_cores(), [&](int l) {
-    const SparseLayer layer = network.layer(l);
-    weights[l] = static_cast<double>(layer.weights.nnz());
-    wakes[l] = wakes_zeros(layer);
-  });
-  const int may_drop_from = static_cast<int>(layers - (std::find(wakes.rbegin(), wakes.rend(), true) - wakes.rbegin()));
-  const double mean_weights = std::max(1.0, std::accumulate(weights.begin(), weights.end(), 0.0)) / layers;
-  std::vector<UnstructuredTile> tiles;
-  for (int images = 1; images <= 32; images *= 2) {
-    for (const bool in_place : {false, true}) {
-      tiles.push_back(with_copies(chip, network.neurons, {images, in_place}, plan.warps));
-    }
-  }
-  std::vector<UnstructuredWork> works(tiles.size());  // of a weight
-  parallel_for(static_cast<int>(tiles.size()), all_cores(), [&](int i) {
-    works[i] = unstructured_work(network, {plan.warps, order, {{layers, tiles[i]}}}).front() * (1 / mean_weights);
-  });
-  std::vector<int> points{0};
-  std::ranges::copy_if(drop_points(activity), std::back_inserter(points), [&](int l) { return l >= may_drop_from; });
-  points.push_back(layers);
-  struct Way {
-    double us = std::numeric_limits<double>::infinity();
-    std::size_t from = 0;
-    UnstructuredTile tile = {};
-  };
-  const UnstructuredPricer pricer(chip, network, activity, plan.warps);
-  std::vector<Way> to(points.size());
-  to[0].us = 0;
-  for (std::size_t p = 1; p < points.size(); ++p) {
-    for (std::size_t from = 0; from < p; ++from) {
-      const int first = points[from], end = points[p];
-      const double per_layer = std::accumulate(&weights[first], &weights[first] + end - first, 0.0) / (end - first);
-      for (const UnstructuredWork& of_weight : works) {
-        UnstructuredWork work = of_weight * per_layer;
-        const auto neurons = std::span(network.neurons).subspan(first, end - first + 1);
-        work.tile = with_copies(chip, neurons, {work.tile.images, work.tile.in_place}, plan.warps);
-        if (!fits(chip, unstructured_geometry(neurons, work.tile, plan.warps))) {
-          continue;
-        }
-        LaunchPrice launch;
-        pricer.phase(work, first, end, launch);
-        if (const double us = to[from].us + launch.terms.total(); us < to[p].us) {
-          to[p] = {us, from, work.tile};
-        }
-      }
-    }
-  }
-  if (!std::isfinite(to.back().us)) {
-    return Found<UnstructuredPlan>::nothing(why_no_tile(chip, network.neurons, plan.warps));
-  }
-  for (std::size_t p = points.size() - 1; p > 0; p = to[p].from) {
-    plan.phases.insert(plan.phases.begin(), {points[p], to[p].tile});
-  }
-  return plan;
 }
 
 }  // namespace onchip

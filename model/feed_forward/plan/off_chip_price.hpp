@@ -39,15 +39,22 @@ struct UnstructuredWork {
   double items = 0;      // that have rows
   double steps = 0;      // of all items
   double entries = 0;    // of all items, each of 16 bytes for each row
+
+  friend UnstructuredWork operator*(UnstructuredWork work, double times) {
+    work.items *= times;
+    work.steps *= times;
+    work.entries *= times;
+    return work;
+  }
 };
 std::vector<UnstructuredWork> unstructured_work(const FeedForward& network, const UnstructuredPlan& plan);
+
+// Layers first + 1 to end, of which each has so much work on average.
+LaunchPrice price_phase(const Chip& chip, const FeedForward& network, const UnstructuredWork& work,
+                        const Activity& activity, int warps, int first, int end);
 
 InferencePrice price_unstructured(const Chip& chip, const FeedForward& network,
                                   const std::vector<UnstructuredWork>& work, const Activity& activity,
                                   const UnstructuredPlan& plan);
-
-// The cheapest of all choices of where dead images are dropped and of tiles that fit. Nothing where no tile does.
-Found<UnstructuredPlan> choose_unstructured_plan(const Chip& chip, const FeedForward& network, const Activity& activity,
-                                                 ReadOrder order = ReadOrder::ascending);
 
 }  // namespace onchip

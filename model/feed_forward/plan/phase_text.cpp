@@ -3,9 +3,8 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
 #include "model/plan/require.hpp"
-
-#include <charconv>
 
 namespace onchip {
 
@@ -14,12 +13,10 @@ void refuse_plan(std::string_view found, const std::string& expected) {
 }
 
 int read_from_one(std::string_view text, int most, const std::string& what) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size() || value < 1 || value > most) {
-    refuse_plan(text, what + " from 1 to " + std::to_string(most));
+  if (const auto value = number_in<int>(text); value && *value >= 1 && *value <= most) {
+    return *value;
   }
-  return value;
+  refuse_plan(text, what + " from 1 to " + std::to_string(most));
 }
 
 int read_last_layer(std::string_view text, int before) {

@@ -25,13 +25,24 @@ int read_last_layer(std::string_view text, int before);
 // Throws InputError unless that is the network's last layer.
 void check_last_layer(const FeedForward& network, int end_layer);
 
-template <typename Phase, typename Tile>
-std::string phases_text(const std::vector<Phase>& phases, const Tile& tile) {
-  std::string text;
-  for (const Phase& phase : phases) {
-    text += (text.empty() ? "" : ",") + std::to_string(phase.end_layer) + ":" + tile(phase);
-  }
-  return text;
+// The phases of a plan, whose tiles are written and read so.
+template <typename P, auto kTileText, auto kReadTile>
+constexpr Field<P> phases_field() {
+  return list<P>(
+      "phases",
+      [](const P& plan) {
+        std::string text;
+        for (const auto& phase : plan.phases) {
+          text += (text.empty() ? "" : ",") + std::to_string(phase.end_layer) + ":" + kTileText(phase.tile);
+        }
+        return text;
+      },
+      [](P& plan, std::string_view given) {
+        plan.phases.clear();
+        for (const auto& [end, tile] : read_phases(given)) {
+          plan.phases.push_back({end, kReadTile(tile)});
+        }
+      });
 }
 
 }  // namespace onchip

@@ -36,11 +36,4 @@ void check(const FeedForward& network, const StreamedPlan& plan);
 // Records of an item are `warp_blocks` of BlocksGeometry, items of a layer its `warps`.
 BlocksGeometry streamed_geometry(const FeedForward& network, const NetworkStructure& structure, int chain);
 
-// Bytes of L2 that the tiles of all teams take at once: two buffers of each.
-double streamed_l2_bytes(const Chip& chip, const BlocksGeometry& geometry, const StreamedPlan& plan);
-
-// As many tiles at once as half of the L2 holds, one at least; teams whose warps have as equally many items as they
-// may.
-StreamedPlan choose_streamed_plan(const Chip& chip, const FeedForward& network, const NetworkStructure& structure);
-
 }  // namespace onchip

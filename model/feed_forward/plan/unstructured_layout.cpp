@@ -5,7 +5,6 @@
 #include "model/base/parallel.hpp"
 #include "model/feed_forward/equal_rows.hpp"
 #include "model/feed_forward/structure/access_rows.hpp"
-#include "model/feed_forward/structure/gather_steps.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -79,11 +78,8 @@ class Packer {
     for (const std::int32_t row : rows) {
       of_rows.push_back(places[row]);
     }
-    if (order_ == ReadOrder::ascending) {
-      return ordered_reads(of_rows, tile_.rows_per_access(), copies_);
-    }
-    GatherSteps steps = gather_steps(of_rows, zeros_, tile_.rows_per_access());
-    return {std::move(steps.entry), std::move(steps.place)};
+    return order_ == ReadOrder::ascending ? ordered_reads(of_rows, tile_.rows_per_access(), copies_)
+                                          : bank_aware_reads(of_rows, tile_.rows_per_access());
   }
 
   // accesses: the one with most steps first.

@@ -19,8 +19,7 @@ using P = UnstructuredPlan;
 
 constexpr int kMostWarps = 32, kMostCopies = 1 << 16;
 
-std::string tile_text(const UnstructuredPhase& phase) {
-  const UnstructuredTile& tile = phase.tile;
+std::string tile_text(const UnstructuredTile& tile) {
   return std::to_string(tile.images) + (tile.in_place ? "!" : "") +
          (tile.copies > 0 ? "+" + std::to_string(tile.copies) : "");
 }
@@ -44,14 +43,7 @@ UnstructuredTile read_tile(std::string_view text) {
 constexpr Field<P> kFields[] = {
     choice<&P::order>("order", kReadOrderNames),
     number<&P::warps>("warps", 1, kMostWarps),
-    list<P>(
-        "phases", [](const P& plan) { return phases_text(plan.phases, tile_text); },
-        [](P& plan, std::string_view given) {
-          plan.phases.clear();
-          for (const auto& [end, tile] : read_phases(given)) {
-            plan.phases.push_back({end, read_tile(tile)});
-          }
-        }),
+    phases_field<P, tile_text, read_tile>(),
 };
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
+#include <string_view>
 
 namespace onchip {
 namespace {
@@ -48,12 +50,10 @@ struct Block {
   double latency = 0;  // cycles that nothing hides but other blocks
 };
 
-// Of a layer, or their sum.
-struct Shares {
-  double gathers = 0, staging = 0, l2 = 0, device_memory = 0, instructions = 0, latency = 0;
-
-  double sum() const { return gathers + staging + l2 + device_memory + instructions + latency; }
-};
+// Of a layer, or their sum: the first terms, in their order.
+constexpr std::array<std::string_view, 6> kShareNames{"gathers",       "staging",      "l2",
+                                                      "device_memory", "instructions", "latency"};
+using Shares = std::array<double, kShareNames.size()>;
 
 // Cycles of a block where `customers` of them are on an SM.
 Shares cycles(const Block& block, int customers) {
@@ -78,12 +78,6 @@ Shares cycles(const Block& block, int customers) {
   const double gathers = busy.unit > 0 ? block.gathers.unit / busy.unit : 0;
   return {share * at[0] * gathers, share * at[0] * (1 - gathers), share * at[1], share * at[2],
           share * at[3],           share * block.latency};
-}
-
-// Sums and rows of the images, and about what else the compiler takes for sm_90 (40 for 4 images, 48 for 12, 80 for
-// 24).
-int usual_registers(const StagedPlan& plan) {
-  return 8 * (4 + (plan.images + 3) / 4);
 }
 
 int usual_registers_of_thread(const Chip& chip, const StagedPlan& plan) {
@@ -117,9 +111,10 @@ class StagedPrice {
     const auto sms = static_cast<std::int64_t>(chip_.sm_count);
     const std::int64_t of_sm = (items + sms - 1) / sms;
     const int customers = static_cast<int>(std::min<std::int64_t>(of_sm, blocks_per_sm_));
-    const Shares of = cycles(block_of(layer, alive, is_first, customers), customers);
+    Shares of = cycles(block_of(layer, alive, is_first, customers), customers);
     const double us = static_cast<double>(of_sm) / customers / chip_.clock_hz * 1e6;
-    return {of.gathers * us, of.staging * us, of.l2 * us, of.device_memory * us, of.instructions * us, of.latency * us};
+    std::ranges::transform(of, of.begin(), [us](double part) { return part * us; });
+    return of;
   }
 
  private:
@@ -192,6 +187,10 @@ class StagedPrice {
 
 }  // namespace
 
+int usual_registers(const StagedPlan& plan) {
+  return 8 * (4 + (plan.images + 3) / 4);
+}
+
 int read_wavefronts(std::span<const std::uint16_t> words) {
   std::array<std::uint16_t, kSliceLanes> sorted;
   std::copy(words.begin(), words.end(), sorted.begin());
@@ -263,30 +262,23 @@ Price price_staged(const Chip& chip, const StagedPlan& plan, std::span<const Sta
                    std::span<const std::int64_t> alive, int registers) {
   const StagedPrice price(chip, plan, registers);
   const bool on_host = plan.compaction == Compaction::host;
-  Shares sum;
+  Shares sum{};
   double copies_us = 0;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const Shares us = price.layer_us(layers[l], alive[l], l == 0);
-    sum = {sum.gathers + us.gathers,
-           sum.staging + us.staging,
-           sum.l2 + us.l2,
-           sum.device_memory + us.device_memory,
-           sum.instructions + us.instructions,
-           sum.latency + us.latency};
+    std::ranges::transform(sum, us, sum.begin(), std::plus<>());
     const double copy_us =
         static_cast<double>(layers[l].record_bytes) / (1e9 * chip.cost[Cost::staged_host_bandwidth]) * 1e6;
     copies_us += plan.residency == Residency::resident ? 0
-                 : plan.residency == Residency::copied ? copy_us
-                                                       : std::max(0.0, copy_us - us.sum());
+                 : plan.residency == Residency::copied
+                     ? copy_us
+                     : std::max(0.0, copy_us - std::accumulate(us.begin(), us.end(), 0.0));
   }
   const double launches = static_cast<double>(layers.size()) * (plan.compaction == Compaction::device ? 2 : 1);
   Terms terms;
-  terms.add("gathers", sum.gathers);
-  terms.add("staging", sum.staging);
-  terms.add("l2", sum.l2);
-  terms.add("device_memory", sum.device_memory);
-  terms.add("instructions", sum.instructions);
-  terms.add("latency", sum.latency);
+  for (std::size_t share = 0; share < sum.size(); ++share) {
+    terms.add(kShareNames[share], sum[share]);
+  }
   const double host_us = static_cast<double>(layers.size()) * chip.cost[Cost::staged_host_round_trip] +
                          std::accumulate(alive.begin(), alive.end(), 0.0) * chip.cost[Cost::staged_host_image];
   if (on_host) {
@@ -325,41 +317,6 @@ std::string why_not_fitting(const Chip& chip, const FeedForward& network, const 
     return none_fits(chip, plan, needs.registers_per_thread);
   }
   return "";
-}
-
-Found<StagedPlan> choose_staged_plan(const Chip& chip, const FeedForward& network,
-                                     std::span<const std::int64_t> alive) {
-  constexpr std::array kBlocks{256, 512, 1024};
-  constexpr std::array kBytes{24 * 1024, 48 * 1024, 96 * 1024, 192 * 1024};
-  constexpr std::array kImages{8, 12, 16, 24};
-  std::vector<StagedPlan> plans;
-  std::string why;
-  for (const int block : kBlocks) {
-    for (const int bytes : kBytes) {
-      for (const int images : kImages) {
-        StagedPlan plan;
-        plan.block_outputs = block;
-        plan.staged_bytes = bytes;
-        plan.images = images;
-        const std::string problem = why_not_fitting(chip, network, plan);
-        const BlockResources needs{block, usual_registers(plan), plan.shared_bytes()};
-        if (problem.empty() && occupancy(chip, needs).blocks_per_sm > 0) {  // without a spill
-          plans.push_back(plan);
-        } else if (why.empty()) {
-          why = problem;
-        }
-      }
-    }
-  }
-  if (plans.empty()) {
-    return Found<StagedPlan>::nothing(why);
-  }
-  const std::vector<std::vector<StagedCounts>> counts = sampled_counts(network, plans);
-  std::vector<double> us(plans.size());
-  for (std::size_t p = 0; p < plans.size(); ++p) {
-    us[p] = price_staged(chip, plans[p], counts[p], alive).terms.total();
-  }
-  return plans[static_cast<std::size_t>(std::ranges::min_element(us) - us.begin())];
 }
 
 }  // namespace onchip

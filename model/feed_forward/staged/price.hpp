@@ -14,7 +14,6 @@
 // 1920, of 395 and 3660 thousand image-layers.
 #pragma once
 
-#include "model/base/found.hpp"
 #include "model/chip/chip.hpp"
 #include "model/feed_forward/staged/layout.hpp"
 #include "model/plan/prediction.hpp"
@@ -50,6 +49,10 @@ int read_wavefronts(std::span<const std::uint16_t> words);
 std::int64_t shared_wavefronts(const StagedPlan& plan, std::span<const StagedCounts> layers,
                                std::span<const std::int64_t> alive);
 
+// Of a thread: sums and rows of the images, and about what else the compiler takes for sm_90 (40 for 4 images, 48 for
+// 12, 80 for 24).
+int usual_registers(const StagedPlan& plan);
+
 // Of an inference: "gathers", "staging" (with the outputs' stores), "l2", "device_memory", "instructions", "latency",
 // "launches", "host", "weight_copies". The floor is that of shared memory's wavefronts. registers: of a thread, 0:
 // about what the compiler takes. Throws InputError if not one block fits.
@@ -61,8 +64,5 @@ std::vector<std::vector<StagedCounts>> sampled_counts(const FeedForward& network
 
 // Why the plan cannot run the network on the chip, "" if it can.
 std::string why_not_fitting(const Chip& chip, const FeedForward& network, const StagedPlan& plan);
-
-// The plan with the shortest predicted time by such counts: outputs of a block, staged bytes and images.
-Found<StagedPlan> choose_staged_plan(const Chip& chip, const FeedForward& network, std::span<const std::int64_t> alive);
 
 }  // namespace onchip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rows read shared memory in one access, so that few steps are enough (gather_steps.hpp): those whose places
+// Which rows read shared memory in one access, so that few steps are enough (read_steps.hpp): those whose places
 // are of each class about equally often, together. Greedy: rows by their length, longest first; to the longest row left
 // comes, one by one, the row of a few candidates that leaves the classes' entries most equal (the least sum of their
 // fourth powers), of those whose outputs are written without a conflict too, if there are any. No access has a shorter

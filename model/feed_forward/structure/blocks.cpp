@@ -217,15 +217,6 @@ Blocks in_chains(const Blocks& blocks, int inputs) {
 
 }  // namespace
 
-double LayerStructure::share_in_blocks() const {
-  const std::int64_t all = weights_in_blocks + remainder.nnz();
-  return all == 0 ? 0 : static_cast<double>(weights_in_blocks) / static_cast<double>(all);
-}
-
-double LayerStructure::fill() const {
-  return blocks.count() == 0 ? 1 : static_cast<double>(weights_in_blocks) / static_cast<double>(blocks.elements());
-}
-
 LayerStructure find_blocks(const SparseMatrix& weights, double least_fill) {
   LayerStructure structure{in_chains(Finder(weights, least_fill).find(), weights.columns), {}, 0};
   std::vector<int> block_of(weights.rows, -1);

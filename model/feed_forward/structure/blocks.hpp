@@ -46,9 +46,6 @@ struct LayerStructure {
   Blocks blocks;
   SparseMatrix remainder;  // the weights that no block has; each row is in at most one block
   std::int64_t weights_in_blocks = 0;
-
-  double share_in_blocks() const;  // of all weights; 0 of none
-  double fill() const;             // weights_in_blocks of the blocks' elements; 1 where there is no block
 };
 
 // least_fill: what a block's weights are of its elements, at least.

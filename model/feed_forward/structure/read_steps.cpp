@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/structure/read_steps.hpp"
 
+#include "model/banks/phase_colouring.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -64,6 +66,34 @@ class Step {
   std::array<std::int32_t, kMostClasses> next_, at_;  // of a row: its place, its class or the row that reads for it
   std::array<bool, kMostClasses> shares_{};
 };
+
+// As read_steps(), in so many steps, in each of which the rows read places of different classes. No row or class has
+// more inputs than there are steps.
+std::vector<std::int32_t> coloured_steps(std::span<const std::span<const std::int32_t>> places, int classes,
+                                         int steps) {
+  const int rows = static_cast<int>(places.size());
+  PhaseColouring colouring(classes, rows, steps);
+  std::vector<std::vector<std::int32_t>> left(places.size() * classes);  // [rows, classes]: inputs
+  for (int r = 0; r < rows; ++r) {
+    for (std::int32_t i = 0; i < std::ssize(places[r]); ++i) {
+      const std::int32_t of_class = places[r][i] % classes;
+      colouring.add(of_class, r);
+      left[r * classes + of_class].push_back(i);
+    }
+  }
+  std::vector<std::int32_t> made;
+  for (int step = 0; step < steps; ++step) {
+    for (int r = 0; r < rows; ++r) {
+      const int of_class = colouring.set_at(r, step);
+      made.push_back(kNoRead);
+      if (of_class != PhaseColouring::kNone) {
+        made.back() = left[r * classes + of_class].back();
+        left[r * classes + of_class].pop_back();
+      }
+    }
+  }
+  return made;
+}
 
 }  // namespace
 
@@ -148,6 +178,28 @@ OrderedReads ordered_reads(std::span<const std::span<const std::int32_t>> places
       }
     }
   }
+}
+
+OrderedReads bank_aware_reads(std::span<const std::span<const std::int32_t>> places, int classes) {
+  int longest = 0, busiest = 0;
+  std::vector<int> of_class(classes);
+  for (const std::span<const std::int32_t> row : places) {
+    longest = std::max(longest, static_cast<int>(row.size()));
+    for (const std::int32_t place : row) {
+      busiest = std::max(busiest, ++of_class[place % classes]);
+    }
+  }
+  OrderedReads reads;
+  if (busiest > longest) {
+    reads.input = read_steps(places, classes);
+  }
+  if (busiest <= longest || reads.input.size() >= busiest * places.size()) {
+    reads.input = coloured_steps(places, classes, std::max(longest, busiest));
+  }
+  for (std::size_t at = 0; at < reads.input.size(); ++at) {
+    reads.place.push_back(reads.input[at] == kNoRead ? kNoRead : places[at % places.size()][reads.input[at]]);
+  }
+  return reads;
 }
 
 }  // namespace onchip

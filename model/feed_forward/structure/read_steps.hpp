@@ -51,4 +51,10 @@ struct OrderedReads {
 OrderedReads ordered_reads(std::span<const std::span<const std::int32_t>> places, int classes,
                            const PlaceCopies& copies = {});
 
+// The same in any order. With each input an edge from its row to the class of its place, the steps are the colours of
+// the edges of a bipartite multigraph (banks/phase_colouring.hpp): as many are enough as the longest row or the busiest
+// class has inputs, whichever is more. Rows that read the same places may take fewer if they do so together
+// (read_steps).
+OrderedReads bank_aware_reads(std::span<const std::span<const std::int32_t>> places, int classes);
+
 }  // namespace onchip

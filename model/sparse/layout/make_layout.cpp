@@ -4,7 +4,6 @@
 #include "model/base/error.hpp"
 #include "model/sparse/layout/bank_balance.hpp"
 #include "model/sparse/layout/packing.hpp"
-#include "model/sparse/layout/row_elements.hpp"
 #include "model/sparse/row_assignment.hpp"
 
 #include <algorithm>

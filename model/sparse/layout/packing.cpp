@@ -6,19 +6,139 @@
 #include "model/banks/phase_colouring.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
-#include "model/sparse/layout/row_elements.hpp"
-#include "model/sparse/layout/warp_slots.hpp"
+#include "model/sparse/layout/delta_order.hpp"
+#include "model/sparse/layout/layout.hpp"
 #include "model/sparse/row_assignment.hpp"
+#include "model/workload/mask.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstdint>
 #include <iterator>
 #include <numeric>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace onchip {
+
+std::vector<Placed> placed(const SparseLayout& layout, const SparseMatrix& matrix, std::int32_t row) {
+  std::vector<Placed> elements;
+  for (std::int64_t e = row < 0 ? 0 : matrix.row_begin[row]; row >= 0 && e < matrix.row_begin[row + 1]; ++e) {
+    elements.push_back({layout.order[matrix.column[e]], e});
+  }
+  std::sort(elements.begin(), elements.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  return elements;
+}
+
 namespace {
+
+// Non-zeros are told by their number in the matrix. The set of banks that one's column is in.
+int set_of(const SparseLayout& layout, const SparseMatrix& matrix, const BankRule& rule, std::int64_t element) {
+  return rule.set_of(layout.order[matrix.column[element]]);
+}
+
+// Of a row's non-zeros some that stand together, from the begin-th to the end-th: about as many from each set of banks.
+std::vector<std::int64_t> stretch_of(const SparseLayout& layout, const SparseMatrix& matrix, const BankRule& rule,
+                                     std::vector<std::int64_t> all, std::int64_t begin, std::int64_t end) {
+  if (layout.geometry.order != RowOrder::natural) {
+    std::array<std::vector<std::int64_t>, kMaxBankSets> of_set;
+    for (const std::int64_t e : all) {
+      of_set[set_of(layout, matrix, rule, e)].push_back(e);
+    }
+    all.clear();
+    for (std::size_t k = 0; std::ssize(all) < end; ++k) {
+      for (const std::vector<std::int64_t>& elements : of_set) {
+        if (k < elements.size()) {
+          all.push_back(elements[k]);
+        }
+      }
+    }
+  }
+  return {all.begin() + begin, all.begin() + end};
+}
+
+// The non-zeros that stand in a group's row, as SparseLayout::rows counts these. Of one cut into splits each has about
+// as many from each set of banks, or it could not be without conflicts, for its slots are full.
+std::vector<std::int64_t> elements_in(const SparseLayout& layout, const SparseMatrix& matrix, const BankRule& rule,
+                                      std::size_t group_row) {
+  const SparseGeometry& geometry = layout.geometry;
+  const std::int32_t row = layout.rows[group_row];
+  if (row < 0) {
+    return {};
+  }
+  std::vector<std::int64_t> all(static_cast<std::size_t>(matrix.row_begin[row + 1] - matrix.row_begin[row]));
+  std::iota(all.begin(), all.end(), matrix.row_begin[row]);
+  const std::int64_t begin = geometry.row_splits == 0 ? 0 : layout.begins[group_row];
+  const std::int64_t end = geometry.row_splits == 0 ? std::ssize(all) : layout.ends[group_row];
+  if (end - begin == std::ssize(all)) {
+    return all;
+  }
+  return stretch_of(layout, matrix, rule, std::move(all), begin, end);
+}
+
+// Those that stand in a group's row, in the order of the state: of one that is cut, without its splits, or a split.
+std::vector<Placed> placed_in(const SparseLayout& layout, const SparseMatrix& matrix, std::size_t group_row) {
+  const std::int32_t row = layout.rows[group_row];
+  std::vector<Placed> elements = placed(layout, matrix, row);
+  if (layout.geometry.row_splits > 0 && row >= 0) {
+    elements.resize(static_cast<std::size_t>(layout.ends[group_row]));
+    elements.erase(elements.begin(), elements.begin() + layout.begins[group_row]);
+  }
+  return elements;
+}
+
+// The slots of a warp's rows (SparseLayout::warp_row), which a layout has room for; lanes are those of the warp.
+class WarpSlots {
+ public:
+  WarpSlots(SparseLayout& layout, const SparseMatrix& matrix, std::size_t warp_row)
+      : layout_(&layout), matrix_(&matrix), rule_(layout.geometry.plane_unit_bytes), warp_row_(warp_row) {}
+
+  int count() const { return layout_->slots(warp_row_); }
+  std::size_t entry(int slot, int lane) const { return layout_->entry(warp_row_, slot, lane); }
+  void put(int slot, int lane, std::int64_t element);
+  // A zero that reads in a set of banks.
+  void put_padding(int slot, int lane, int set);
+  // All slots of distances, of what each lane has.
+  void put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes);
+
+ private:
+  SparseLayout* layout_;
+  const SparseMatrix* matrix_;
+  BankRule rule_;
+  std::size_t warp_row_;
+};
+
+void WarpSlots::put(int slot, int lane, std::int64_t element) {
+  const std::size_t at = entry(slot, lane);
+  layout_->place[at] = layout_->order[matrix_->column[element]];
+  layout_->value[at] = matrix_->value[element];
+}
+
+void WarpSlots::put_padding(int slot, int lane, int set) {
+  // The zero units cover every bank set; take the one in `set`.
+  const int zeros = layout_->geometry.state_units;
+  const int units_per_set = std::max(1, kBankBytes / rule_.stride);
+  int unit = zeros;
+  for (int i = 0; i < rule_.bank_sets * units_per_set; ++i) {
+    if (rule_.set_of(zeros + i) == set) {
+      unit = zeros + i;
+      break;
+    }
+  }
+  layout_->place[entry(slot, lane)] = unit;
+}
+
+void WarpSlots::put_deltas(const std::array<std::span<const Placed>, kWarpLanes>& lanes) {
+  const std::vector<Placed> taken =
+      order_deltas(lanes, count(), rule_, layout_->geometry.order != RowOrder::natural, layout_->geometry.state_units);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const std::size_t entry = static_cast<std::size_t>(layout_->first[warp_row_]) * kWarpLanes + i;
+    layout_->place[entry] = taken[i].place;
+    layout_->value[entry] = taken[i].element < 0 ? 0.0f : matrix_->value[taken[i].element];
+  }
+}
 
 class Packer {
  public:

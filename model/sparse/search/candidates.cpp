@@ -322,10 +322,6 @@ class Candidates {
 
 }  // namespace
 
-int line_words_for(int words_of_sm) {
-  return words_of_sm == 1 ? 1 : words_of_sm <= kLineWords / 2 ? kLineWords / 2 : kLineWords;
-}
-
 SparsePlan shape_sparse_plan(const Recurrent& network, const RowProfile& rows, Storage storage, int sms,
                              int lanes_per_row, int rows_per_group) {
   SparsePlan plan;

@@ -19,22 +19,6 @@ struct Kind {
 };
 constexpr std::array kKinds{Kind{".mtx", parse_matrix_market}, Kind{".smtx", parse_smtx}, Kind{".npy", parse_npy}};
 
-// In lower case, without that of a compressor.
-std::string extension_of(std::filesystem::path file) {
-  const auto last = [&] {
-    std::string extension = file.extension().string();
-    std::ranges::transform(extension, extension.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return extension;
-  };
-  const std::string extension = last();
-  if (extension != ".gz" && extension != ".xz" && extension != ".zst") {
-    return extension;
-  }
-  file.replace_extension();
-  return last();
-}
-
 [[noreturn]] void refuse(const std::filesystem::path& file, std::string_view bytes, std::string_view extension) {
   const std::string name = file.string();
   if (extension == ".npz") {
@@ -53,7 +37,7 @@ std::string extension_of(std::filesystem::path file) {
 }
 
 SparseMatrix read_as_it_lies(const std::filesystem::path& file, const TensorChoice& choice) {
-  const std::string extension = extension_of(file);
+  const std::string extension = stem_and_extension(file).second;
   if (extension == ".json") {
     return read_safetensors_index(file, choice);
   }
@@ -73,6 +57,19 @@ SparseMatrix read_as_it_lies(const std::filesystem::path& file, const TensorChoi
 }
 
 }  // namespace
+
+std::pair<std::string, std::string> stem_and_extension(const std::filesystem::path& file) {
+  std::filesystem::path name = file.filename();
+  const auto extension = [&] {
+    std::string last = name.extension().string();
+    std::ranges::transform(last, last.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return last;
+  };
+  if (const std::string last = extension(); last == ".gz" || last == ".xz" || last == ".zst") {
+    name = name.stem();
+  }
+  return {name.stem().string(), extension()};
+}
 
 SparseMatrix read_weights(const std::filesystem::path& file, const TensorChoice& choice) {
   SparseMatrix matrix = read_as_it_lies(file, choice);

@@ -6,7 +6,9 @@
 #include "model/workload/mask.hpp"
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -17,6 +19,9 @@ struct TensorChoice {
   bool transpose = false;     // the file has [hidden, gates * hidden]
   int gates = 0;              // of the cell; 0: any cell's
 };
+
+// "n1024-l7" and ".tsv" of "n1024-l7.TSV.gz": without the extension of a compressor, the other in lower case.
+std::pair<std::string, std::string> stem_and_extension(const std::filesystem::path& file);
 
 // By extension, in upper or lower case: .mtx, .smtx, .npy and .safetensors, with .gz, .xz or .zst behind it where it is
 // compressed, and .json, which is the index of a checkpoint of several .safetensors files.

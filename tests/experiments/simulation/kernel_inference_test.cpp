@@ -10,6 +10,7 @@
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/search.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 #include "tests/nightly.hpp"

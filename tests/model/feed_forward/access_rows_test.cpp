@@ -2,7 +2,7 @@
 #include "model/feed_forward/structure/access_rows.hpp"
 
 #include "model/base/random.hpp"
-#include "model/feed_forward/structure/gather_steps.hpp"
+#include "model/feed_forward/structure/read_steps.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ int steps_of(const Rows& rows, const std::vector<std::int32_t>& order, int class
     for (std::size_t i = first; i < first + static_cast<std::size_t>(classes); ++i) {
       access.emplace_back(rows[static_cast<std::size_t>(order[i])]);
     }
-    steps += gather_steps(access, 1 << 20, classes).steps;
+    steps += static_cast<int>(bank_aware_reads(access, classes).input.size()) / classes;
   }
   return steps;
 }

@@ -3,6 +3,7 @@
 #include "model/base/error.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/plan/off_chip_price.hpp"
+#include "model/feed_forward/plan/search.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/feed_forward/plans.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/data/digits.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/files/challenge_files.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/written.hpp"
 #include "tests/sha256.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void check_all(const Expected& expected) {
   const Inputs inputs = synthetic_digits(expected.neurons, 0, 60000);
   CHECK(std::get<Bitmaps>(inputs).nnz() == expected.nnz);
   Sha256 hash;
-  write_images_bin(inputs, [&](std::string_view piece) { hash.add(piece); });
+  add_images_bin(inputs, [&](std::string_view piece) { hash.add(piece); });
   CHECK(hash.hex() == expected.file);
 }
 

@@ -6,6 +6,7 @@
 #include "model/feed_forward/files/network_files.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/written.hpp"
 
 #include <zlib.h>
 
@@ -35,12 +36,6 @@ class Folder {
   std::filesystem::path path_ =
       std::filesystem::temp_directory_path() / ("onchip_networks_" + std::to_string(::getpid()));
 };
-
-std::string written(const std::function<void(const Sink&)>& write) {
-  std::string bytes;
-  write([&](std::string_view piece) { bytes += piece; });
-  return bytes;
-}
 
 void save(const std::filesystem::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;
@@ -102,17 +97,12 @@ RandomNetwork small_network() {
   return drawn;
 }
 
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 }  // namespace
 
 TEST_CASE("layers and images in the challenge's forms come back, with CR LF, compressed and in any order",
           "[feed_forward][fast]") {
   const SparseMatrix weights = random_network(small_network()).layer(0).weights;
-  const std::string text = written([&](const Sink& sink) { write_layer_tsv(weights, sink); });
+  const std::string text = layer_tsv(weights);
   CHECK(parse_layer_tsv(text, "l.tsv", 20, 30) == weights);
   CHECK(parse_layer_tsv(with_crlf(text), "l.tsv", 20, 30) == weights);
   CHECK(parse_layer_tsv("\xef\xbb\xbf" + text, "l.tsv", 20, 30) == weights);
@@ -120,26 +110,15 @@ TEST_CASE("layers and images in the challenge's forms come back, with CR LF, com
         SparseMatrix{2, 3, {0, 0, 2}, {0, 2}, {0.5F, 1}});
 
   const SparseMatrix official = radix_net(64, 3).layer(2).weights;
-  const std::string binary = written([&](const Sink& sink) {
-    write_layer_bin(radix_net(64, 1).layer(0).weights, sink);
-    write_layer_bin(official, sink);
-  });
+  const std::string binary = layer_bin(radix_net(64, 1).layer(0).weights) + layer_bin(official);
   CHECK(layers_of_bin(binary, "neuron64.bin", 64) == 2);
   CHECK(parse_layer_bin(binary, "neuron64.bin", 64, 1) == official);
-  CHECK_THROWS_AS(write_layer_bin(weights, [](std::string_view) {}), InputError);
 
   const IndexLists digits = to_lists(synthetic_digits(1024, 0, 5));
-  const std::string lines = written([&](const Sink& sink) { write_images_tsv(digits, sink); });
-  CHECK(lines.starts_with("1\t268\t1\n1\t269\t1\n"));
-  CHECK(parse_images_tsv(lines, "i.tsv", 1024) == digits);
-  const std::string entries = written([&](const Sink& sink) { write_images_bin(digits, sink); });
+  std::string entries;
+  add_images_bin(digits, [&](std::string_view piece) { entries += piece; });
   CHECK(parse_images_bin(entries, "i.bin", 1024, 5) == digits);
   CHECK(parse_images_tsv("2\t1\t0.5\n2\t4\t1\n", "i.tsv", 4, 3) == IndexLists{4, {0, 0, 2, 2}, {0, 3}, {0.5F, 1}});
-
-  const std::string categories = written([&](const Sink& sink) { write_categories({0, 7, 100}, sink); });
-  CHECK(categories == "1\n8\n101\n");
-  CHECK(parse_categories(with_crlf(categories), "c.tsv") == std::vector{0, 7, 100});
-  CHECK(parse_categories("", "c.tsv").empty());
 }
 
 TEST_CASE("lines of the challenge's files that are wrong are named", "[feed_forward][fast]") {
@@ -161,9 +140,6 @@ TEST_CASE("lines of the challenge's files that are wrong are named", "[feed_forw
   CHECK(layer_error("1\t1\t1\n2\t1\t1\n1\t1\t2\n") == "l.tsv:3:1: input 1, output 1 is already on line 1");
   CHECK(images_error("4\t1\t1\n") == "i.tsv:1:1: image '4' is outside 1 to 3");
   CHECK(images_error("1\t1\t1\n1\t1\t1\n") == "i.tsv:2:1: image 1, pixel 1 is already on line 1");
-  CHECK(error_of([] { parse_categories("3\n2\n", "c.tsv"); }) ==
-        "c.tsv:2:1: image 2 comes after 3; expected each once, ascending");
-  CHECK(error_of([] { parse_categories("3\n4\n", "c.tsv", 3); }) == "c.tsv:2:1: an image '4' is outside 1 to 3");
 }
 
 TEST_CASE("entries of the champion's binary files that are wrong are named", "[feed_forward][fast]") {
@@ -177,7 +153,7 @@ TEST_CASE("entries of the champion's binary files that are wrong are named", "[f
   CHECK(images({2, 2}, {1, 1}, {1, 1}) == "i.bin: entry 2: pixel 2, image 1 is already entry 1");
   CHECK(images({2, 3}, {1, 1}, {1, INFINITY}) == "i.bin: entry 2: the value is not a finite number");
   CHECK(images({}, {}, {}).find("is the file truncated?") != std::string::npos);
-  const std::string bin = written([](const Sink& sink) { write_layer_bin(radix_net(32, 1).layer(0).weights, sink); });
+  const std::string bin = layer_bin(radix_net(32, 1).layer(0).weights);
   CHECK(error_of([&] { layers_of_bin(bin.substr(1), "neuron32.bin", 32); }) ==
         "neuron32.bin: layers of 32 neurons take 12288 bytes each; found 12287 bytes; is the file truncated, or of "
         "another number of neurons?");
@@ -189,7 +165,7 @@ TEST_CASE("a folder of the challenge's files is its network", "[feed_forward][fa
   const Folder folder;
   const FeedForward network = radix_net(64, 11);
   for (int l = 0; l < network.layers(); ++l) {
-    const std::string text = written([&](const Sink& sink) { write_layer_tsv(network.layer(l).weights, sink); });
+    const std::string text = layer_tsv(network.layer(l).weights);
     save(folder / ("n64-l" + std::to_string(l + 1) + (l % 2 ? ".tsv.gz" : ".tsv")), l % 2 ? gzipped(text) : text);
   }
   save(folder / "neuron64-l11-categories.tsv", "1\n");
@@ -211,11 +187,10 @@ TEST_CASE("a folder of the challenge's files is its network", "[feed_forward][fa
 TEST_CASE("the champion's binary network is read by its name", "[feed_forward][fast]") {
   const Folder folder;
   const FeedForward network = radix_net(64, 3);
-  const std::string bytes = written([&](const Sink& sink) {
-    for (int l = 0; l < network.layers(); ++l) {
-      write_layer_bin(network.layer(l).weights, sink);
-    }
-  });
+  std::string bytes;
+  for (int l = 0; l < network.layers(); ++l) {
+    bytes += layer_bin(network.layer(l).weights);
+  }
   save(folder / "neuron64.bin", bytes);
   CHECK(same_layers(open_network(folder / "neuron64.bin"), network));
   save(folder / "weights.bin.gz", gzipped(bytes));
@@ -229,7 +204,7 @@ TEST_CASE("the champion's binary network is read by its name", "[feed_forward][f
 TEST_CASE("the last of 1920 layers of 65536 neurons is read from where it lies", "[feed_forward][slow]") {
   const Folder folder;
   const SparseLayer last = radix_net(65536, 1920).layer(1919);
-  const std::string bytes = written([&](const Sink& sink) { write_layer_bin(last.weights, sink); });
+  const std::string bytes = layer_bin(last.weights);
   const auto file = folder / "neuron65536.bin";
   save(file, "");
   std::filesystem::resize_file(file, bytes.size() * 1919);
@@ -243,20 +218,19 @@ TEST_CASE("the last of 1920 layers of 65536 neurons is read from where it lies",
 TEST_CASE("a network goes through safetensors and Matrix Market and back", "[feed_forward][fast]") {
   const Folder folder;
   const FeedForward network = random_network(small_network());
-  save(folder / "net.safetensors", written([&](const Sink& sink) { write_safetensors(network, sink); }));
+  save(folder / "net.safetensors", safetensors(network));
   CHECK(same_layers(open_network(folder / "net.safetensors"), network));
   std::filesystem::create_directory(folder / "mtx");
   for (int l = 0; l < network.layers(); ++l) {
     const SparseLayer layer = network.layer(l);
     const std::string number = std::to_string(l + 1);
-    save(folder / ("mtx/layer" + number + ".mtx"),
-         written([&](const Sink& sink) { write_matrix_market(layer.weights, sink); }));
+    save(folder / ("mtx/layer" + number + ".mtx"), matrix_market(layer.weights));
     SparseMatrix bias{layer.weights.rows, 1, {0}, {}, layer.bias};
     for (int row = 0; row < bias.rows; ++row) {
       bias.column.push_back(0);
       bias.row_begin.push_back(row + 1);
     }
-    save(folder / ("mtx/bias" + number + ".mtx"), written([&](const Sink& sink) { write_matrix_market(bias, sink); }));
+    save(folder / ("mtx/bias" + number + ".mtx"), matrix_market(bias));
   }
   CHECK(same_layers(open_network(folder / "mtx"), network));
   std::filesystem::rename(folder / "mtx/layer2.mtx", folder / "mtx/layer4.mtx");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/feed_forward/plan/feed_forward_plan.hpp"
+#include "model/feed_forward/plan/search.hpp"
 
 #include <algorithm>
 #include <span>

@@ -2,9 +2,9 @@
 // The official networks against what is published of them.
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/base/error.hpp"
-#include "model/feed_forward/files/challenge_files.hpp"
 #include "model/feed_forward/staged/layout.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/written.hpp"
 #include "tests/nightly.hpp"
 #include "tests/sha256.hpp"
 
@@ -76,11 +76,6 @@ const std::array<Official, 4> kOfficial{{
      {358'400, 178'216'960, 17'027'216}},
 }};
 
-template <typename T>
-std::string_view bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 void check_residues(const Official& official) {
   CAPTURE(official.neurons);
   const std::vector<std::uint16_t> m = radix_net_residues(official.neurons, official.groups);
@@ -94,9 +89,7 @@ void check_files(const Official& official) {
   const FeedForward network = radix_net(official.neurons, 120);
   for (std::size_t i = 0; i < official.layers.size(); ++i) {
     CAPTURE(official.layers[i]);
-    Sha256 hash;
-    write_layer_tsv(network.layer(official.layers[i] - 1).weights, [&](std::string_view piece) { hash.add(piece); });
-    CHECK(hash.hex() == official.files[i]);
+    CHECK(sha256(layer_tsv(network.layer(official.layers[i] - 1).weights)) == official.files[i]);
   }
 }
 

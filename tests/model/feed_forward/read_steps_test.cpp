@@ -59,6 +59,47 @@ TEST_CASE("rows read each input once and in order, without a bank conflict, at o
   }
 }
 
+TEST_CASE("rows read in any order take the fewest steps without a bank conflict", "[fast]") {
+  std::mt19937 random(3);
+  for (int i = 0; i < 400; ++i) {
+    const int classes = 1 << random() % 6, count = 1 + static_cast<int>(random() % classes);
+    const Rows rows = random_rows(count, 1 + static_cast<int>(random() % 40), i % 5 == 0 ? 20 : 4096, random);
+    const OrderedReads reads =
+        bank_aware_reads(std::vector<std::span<const std::int32_t>>(rows.begin(), rows.end()), classes);
+    // The longest row; of the busiest class its inputs, and those of them that differ.
+    std::size_t longest = 0, inputs = 0, places = 0;
+    std::map<std::int32_t, std::multiset<std::int32_t>> of_class;
+    for (const auto& row : rows) {
+      longest = std::max(longest, row.size());
+      for (const std::int32_t place : row) {
+        of_class[place % classes].insert(place);
+      }
+    }
+    for (const auto& [number, all] : of_class) {
+      inputs = std::max(inputs, all.size());
+      places = std::max(places, std::set(all.begin(), all.end()).size());
+    }
+    const std::size_t steps = reads.input.size() / count;
+    CHECK(steps <= std::max(longest, inputs));
+    CHECK(steps >= std::max(longest, places));
+    std::vector<std::set<std::int32_t>> read(count);
+    for (std::size_t step = 0; step < steps; ++step) {
+      std::map<std::int32_t, std::int32_t> place_of_class;
+      for (int r = 0; r < count; ++r) {
+        if (const std::int32_t input = reads.input[step * count + r]; input != kNoRead) {
+          const std::int32_t place = reads.place[step * count + r];
+          REQUIRE(read[r].insert(input).second);
+          REQUIRE(place == rows[r][input]);
+          REQUIRE(place_of_class.try_emplace(place % classes, place).first->second == place);
+        }
+      }
+    }
+    for (int r = 0; r < count; ++r) {
+      REQUIRE(read[r].size() == rows[r].size());
+    }
+  }
+}
+
 TEST_CASE("second places lie behind the zeros, each once, and two rows that have them never wait", "[fast]") {
   constexpr int kPlaces = 64, kClasses = 4;
   for (const int blocks : {0, 1, 7, 16}) {

@@ -4,8 +4,8 @@
 #include "model/base/random.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
-#include "model/feed_forward/files/challenge_files.hpp"
 #include "tests/catch.hpp"
+#include "tests/model/feed_forward/written.hpp"
 #include "tests/sha256.hpp"
 
 #include <algorithm>
@@ -58,16 +58,10 @@ ReferenceResult infer_digits(int neurons, int images) {
   return infer_reference(radix_net(neurons, 120), synthetic_digits(neurons, 0, images));
 }
 
-std::string hash(const std::vector<int>& categories) {
-  Sha256 sum;
-  write_categories(categories, [&](std::string_view piece) { sum.add(piece); });
-  return sum.hex();
-}
-
 void check_all(const Expected& expected) {
   CAPTURE(expected.neurons);
   const ReferenceResult result = infer_digits(expected.neurons, kImages);
-  CHECK(hash(result.categories) == expected.categories);
+  CHECK(sha256(categories_text(result.categories)) == expected.categories);
   CHECK(std::ssize(result.categories) == expected.survivors);
   CHECK(result.alive.front() == kImages);
   CHECK(result.image_layers() == expected.image_layers);
@@ -139,7 +133,7 @@ TEST_CASE("the reference's categories of 1024 neurons are the known ones", "[fee
 TEST_CASE("the reference's first categories of all networks are the known ones", "[feed_forward][slow]") {
   for (const Expected& expected : kExpected) {
     CAPTURE(expected.neurons);
-    CHECK(hash(infer_digits(expected.neurons, kSampled).categories) == expected.first_categories);
+    CHECK(sha256(categories_text(infer_digits(expected.neurons, kSampled).categories)) == expected.first_categories);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/feed_forward/files/network_text.hpp"
+#include "model/feed_forward/plan/search.hpp"
 #include "model/feed_forward/staged/price.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/feed_forward/plans.hpp"

@@ -89,8 +89,8 @@ void check_perfect(const FeedForward& network) {
     const LayerStructure& layer = structure.layers[l];
     CHECK(layer.blocks.count() == network.outputs(l) / 16);
     CHECK(layer.blocks.column.size() == static_cast<std::size_t>(layer.blocks.count()) * 32);
-    CHECK(layer.share_in_blocks() == 1);
-    CHECK(layer.fill() == 1);
+    CHECK(layer.remainder.nnz() == 0);
+    CHECK(layer.weights_in_blocks == layer.blocks.elements());
     CHECK(structure.places[l].count == network.inputs(l));
   }
   const StructureSummary sum = summary(structure);
@@ -159,7 +159,7 @@ TEST_CASE("random patterns have no blocks, and their neurons stay where they are
   check_whole(network, structure);
   for (const LayerStructure& layer : structure.layers) {
     CHECK(layer.blocks.count() == 0);
-    CHECK(layer.share_in_blocks() == 0);
+    CHECK(layer.weights_in_blocks == 0);
   }
   CHECK(structure.places[2].of_neuron[999] == 999);
 }
@@ -188,7 +188,7 @@ TEST_CASE("whatever the network, its structure is all of it, and the same for an
       CHECK(structure.layers[l].blocks.row == again.layers[l].blocks.row);
       CHECK(structure.layers[l].blocks.column == again.layers[l].blocks.column);
       CHECK(structure.places[l].of_neuron == again.places[l].of_neuron);
-      CHECK(structure.layers[l].fill() >= 0.5);
+      CHECK(2 * structure.layers[l].weights_in_blocks >= structure.layers[l].blocks.elements());
     }
     CHECK(summary(structure).writes.extra == 0);
   }
@@ -342,19 +342,19 @@ TEST_CASE("rows in blocks of any number are found where they lie", "[feed_forwar
   drawn.block_rows = 48;
   const LayerStructure structure = find_blocks(random_network(drawn).layer(0).weights);
   CHECK(structure.blocks.count() == 30);
-  CHECK(structure.fill() == 1);
-  CHECK(structure.share_in_blocks() == 1);
+  CHECK(structure.weights_in_blocks == structure.blocks.elements());
+  CHECK(structure.remainder.nnz() == 0);
   // A column too many is no reason for 15 empty ones.
   drawn.degrees = {DegreeLaw::uniform, 49, 49};
   const LayerStructure more = find_blocks(random_network(drawn).layer(0).weights);
-  CHECK(more.fill() == 1);
+  CHECK(more.weights_in_blocks == more.blocks.elements());
   CHECK(more.remainder.nnz() == 480);
   // Ten rows fill a block of 16 to 62 %.
   drawn.degrees = {DegreeLaw::uniform, 48, 48};
   drawn.block_rows = 10;
   const SparseMatrix tens = random_network(drawn).layer(0).weights;
-  CHECK(find_blocks(tens).share_in_blocks() == 1);
-  CHECK(find_blocks(tens, 0.75).share_in_blocks() == 0);
+  CHECK(find_blocks(tens).remainder.nnz() == 0);
+  CHECK(find_blocks(tens, 0.75).weights_in_blocks == 0);
 }
 
 TEST_CASE("rows are equal by their columns, not by their values", "[feed_forward][fast]") {

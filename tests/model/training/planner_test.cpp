@@ -4,7 +4,6 @@
 #include "model/base/random.hpp"
 #include "model/plan/plan_text.hpp"
 #include "model/training/recurrence_price.hpp"
-#include "model/training/sparse_price.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
@@ -322,7 +321,7 @@ TEST_CASE("sparse recurrences are priced by their slots, passes, sub-batches and
     SparseRecurrencePlan plan = choose_sparse_recurrence(h100(), training, is_backward)->plan;
     plan = changed(unsettled(plan), words);
     const SparseRecurrence recurrence = *sparse_recurrence(h100(), training, plan, is_backward);
-    return sparse_recurrence_price(h100(), Precision::fp16, recurrence).terms;
+    return recurrence_price(h100(), Precision::fp16, recurrence).terms;
   };
   const Training sparser = sparse_lstm(1024, 16, 0.1), denser = sparse_lstm(1024, 16, 0.2);
   CHECK(terms(denser, false, "lanes=8")["gather"] > 1.7 * terms(sparser, false, "lanes=8")["gather"]);
