@@ -129,11 +129,7 @@ std::vector<MicrobenchRow> Runner::run() {
   std::vector<double> hertz;
   for (const ExchangeCase& c : exchange_cases(info_.sm_count, smem_bytes_)) {
     add("exchange", "exchange of " + std::to_string(c.bytes()) + " bytes",
-        [=, this, &hertz] { run_exchange(c, /*is_clustered=*/false, hertz); });
-  }
-  for (const ExchangeCase& c : cluster_cases(info_.architecture, info_.sm_count, smem_bytes_)) {
-    add("cluster_exchange", "exchange of " + std::to_string(c.bytes()) + " bytes by clusters",
-        [=, this, &hertz] { run_exchange(c, /*is_clustered=*/true, hertz); });
+        [=, this, &hertz] { run_exchange(c, hertz); });
   }
   for (const SendCase& c : send_cases(info_.architecture)) {
     add("cluster", "exchange of " + std::to_string(c.bytes) + " bytes in a cluster", [=, this] { run_sends(c); });

@@ -115,18 +115,11 @@ void Runner::run_signal() {
   push_rows("signal", "sms=2", way, {"cycles", "us"});
 }
 
-void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz) {
-  std::string parameters = join(parameter("bytes", c.bytes()), parameter("batch", c.batch), parameter("sms", c.sms),
-                                parameter("threads", c.threads), parameter("loads", c.loads));
-  const std::string operation = is_clustered ? "cluster_exchange" : "exchange";
-  if (is_clustered) {
-    const int lanes = c.lanes();
-    parameters =
-        join(parameters, parameter("lanes", lanes), parameter("rows", c.rows(lanes)), parameter("cluster", c.cluster));
-  } else {
-    parameters = join(parameters, parameter("poll_delay", c.poll_delay));
-  }
-  struct {  // as in both kernels
+void Runner::run_exchange(const ExchangeCase& c, std::vector<double>& hertz) {
+  const std::string parameters =
+      join(parameter("bytes", c.bytes()), parameter("batch", c.batch), parameter("sms", c.sms),
+           parameter("threads", c.threads), parameter("loads", c.loads), parameter("poll_delay", c.poll_delay));
+  struct {  // as in exchange.cu
     char* states;
     u32* checksums;
     long long* times;
@@ -137,22 +130,21 @@ void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<
   static_assert(kSteps % 2 == 0);
   const auto state_bytes = static_cast<std::size_t>(c.bytes());
   constexpr std::size_t kLine = 128;
-  const std::size_t stride = is_clustered ? state_bytes : c.in_l2(state_bytes - 1) / kLine * kLine + kLine;
+  const std::size_t stride = c.in_l2(state_bytes - 1) / kLine * kLine + kLine;
   DeviceBuffer<char> states((kSteps + 1) * stride);
   const DeviceBuffer<u32> checksums(static_cast<std::size_t>(c.sms));
   const DeviceBuffer<long long> times(4);
-  std::vector<char> initial(is_clustered ? state_bytes : stride);
+  std::vector<char> initial(stride);
   for (std::size_t i = 0; i < state_bytes / 2; ++i) {
     const auto element = static_cast<std::uint16_t>(initial_element(static_cast<u32>(i)));
-    std::memcpy(initial.data() + (is_clustered ? 2 * i : c.in_l2(2 * i)), &element, sizeof element);
+    std::memcpy(initial.data() + c.in_l2(2 * i), &element, sizeof element);
   }
   states.upload(initial);
   values = {states.data(), checksums.data(), times.data(), status_.data(), kExchangeWarmup, kSteps};
   void* arguments[] = {&values};
-  const Kernel& kernel =
-      library_.get(is_clustered ? cluster_request(info_.architecture, c) : exchange_request(info_.architecture, c));
+  const Kernel& kernel = library_.get(exchange_request(info_.architecture, c));
   const int smem = std::max(c.smem_bytes(), lone_smem_bytes_);
-  const u32 expected = is_clustered ? expected_cluster_checksum(c, kSteps) : expected_checksum(c, kSteps);
+  const u32 expected = expected_checksum(c, kSteps);
   std::vector<double> hertz_here;
   const Way way = timed_launches([&] {
     ONCHIP_CUDA_CHECK(cudaMemsetAsync(states.data() + stride, 0xff, kEmptiedAhead * stride, stream_.get()));
@@ -168,7 +160,7 @@ void Runner::run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<
     hertz_here.push_back(static_cast<double>(t[1] - t[0]) / (static_cast<double>(t[3] - t[2]) * 1e-9));
     return cycles_and_us(t, kExchangeSteps);
   });
-  push_rows(operation, parameters, way, {"cycles", "us"});
+  push_rows("exchange", parameters, way, {"cycles", "us"});
   if (way.ran()) {
     hertz.insert(hertz.end(), hertz_here.begin() + 1, hertz_here.end());  // all but the launch that warms up
   }

@@ -84,7 +84,7 @@ class Runner {
   void run_grid_barrier(int sms);
   void run_chase();
   void run_signal();
-  void run_exchange(const ExchangeCase& c, bool is_clustered, std::vector<double>& hertz);
+  void run_exchange(const ExchangeCase& c, std::vector<double>& hertz);
   void run_sends(const SendCase& c);
   void run_sums(const SumsCase& c, bool exchanges);
   struct ClusterCase {
