@@ -20,4 +20,4 @@ __device__ __forceinline__ void publish(const Item& item, long long, int, u32 lo
   to_outbox(item, 2, upper & 0xffffu);
   to_outbox(item, 3, upper >> 16);
 }
-__device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits) { to_outbox(item, 0, bits); }
+__device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits, int = 0) { to_outbox(item, 0, bits); }

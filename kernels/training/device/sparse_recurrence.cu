@@ -9,7 +9,7 @@
 //   |          passes is copied while the first is computed                  sparse/gather.cuh
 //   | reduce   over the lanes of a group, to sums in shared memory; barrier  sparse/reduce.cuh
 //   | add up   the sums of a cluster                                         split.cuh
-//   | finish   a thread: one unit of some samples                            lstm_forward.cuh, lstm_backward.cuh
+//   | finish   a thread: one unit of some samples                            forward.cuh, backward.cuh
 //   | emit     barrier; the SM's words to the ring
 //   +--------------------------------------------------------+
 //
@@ -28,9 +28,9 @@
 #include "kernels/training/device/sparse_outbox.cuh"
 #include "kernels/training/device/split.cuh"
 #if ONCHIP_BACKWARD
-#include "kernels/training/device/lstm_backward.cuh"
+#include "kernels/training/device/backward.cuh"
 #else
-#include "kernels/training/device/lstm_forward.cuh"
+#include "kernels/training/device/forward.cuh"
 #endif
 
 // Of sums of an SM.

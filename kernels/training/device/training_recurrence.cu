@@ -7,7 +7,7 @@
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
+//   | finish           a thread: one unit of each of its samples          forward.cuh, backward.cuh
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -26,14 +26,10 @@
 #include "kernels/training/device/prepare.cuh"
 #include "kernels/training/device/publish.cuh"
 #include "kernels/training/device/split.cuh"
-#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
-#include "kernels/training/device/lstm_backward.cuh"
-#elif ONCHIP_BACKWARD
-#include "kernels/training/device/gru_backward.cuh"
-#elif ONCHIP_CELL == 2
-#include "kernels/training/device/lstm_forward.cuh"
+#if ONCHIP_BACKWARD
+#include "kernels/training/device/backward.cuh"
 #else
-#include "kernels/training/device/gru_forward.cuh"
+#include "kernels/training/device/forward.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
