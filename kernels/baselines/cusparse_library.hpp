@@ -32,14 +32,10 @@ namespace onchip::cusparse {
   X(cusparseSpMV)
 
 struct Library : SharedLibrary {
-#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
   ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_DECLARE)
-#undef ONCHIP_DECLARE
 
   Library() : SharedLibrary("ONCHIP_CUSPARSE", "libcusparse.so." + std::to_string(CUSPARSE_VER_MAJOR)) {
-#define ONCHIP_LOAD(function) load(function, #function);
     ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_LOAD)
-#undef ONCHIP_LOAD
   }
 };
 
