@@ -45,7 +45,7 @@ std::vector<BaselineCandidate> baseline_candidates(const Recurrent& wanted) {
   return all;
 }
 
-std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
+std::shared_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix) {
   try {
     device_info();  // says in a plain sentence that there is no device, before a library says it in its own way

@@ -43,7 +43,7 @@ class Baseline {
 
 struct BaselineCandidate {
   std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
-  std::function<std::unique_ptr<Baseline>(const Recurrent&, const SparseMatrix&)> make;  // see make_baseline
+  std::function<std::shared_ptr<Baseline>(const Recurrent&, const SparseMatrix&)> make;  // see make_baseline
   bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
 
   std::string library() const { return name.substr(0, name.find(' ')); }
@@ -80,7 +80,7 @@ class Shared {
 
 // `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws BaselineRefusal with
 // the library's words.
-std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
+std::shared_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix);
 
 // The candidates as ways: each prepared, or with the reason why it refuses. A sample is a run of all its steps, in us

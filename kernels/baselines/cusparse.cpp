@@ -9,6 +9,7 @@
 
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace onchip {
@@ -60,15 +61,50 @@ struct Elements {
   }
 };
 
-class SparseProduct : public Product {
+template <Call kCall>
+class SparseProduct final : public Product {
+  static constexpr bool kIsMatrix = kCall == Call::spmm;
+  using Operand = std::conditional_t<kIsMatrix, DenseMatrix, DenseVector>;
+
  public:
-  SparseProduct(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements)
+  SparseProduct(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements,
+                int algorithm, const ProductStates& states)
       : type_(kTypes[static_cast<std::size_t>(network.precision)]),
+        algorithm_(algorithm - 1),
         elements_(std::move(elements)),
         csr_(matrix.rows, matrix.columns, matrix.nnz(), elements_->row_begin.data(), elements_->column.data(),
-             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {}
+             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {
+    for (int i = 0; i < 3; ++i) {
+      for (const auto& [operand, rows] : {std::pair{&state_[i], network.hidden}, {&result_[i], network.rows()}}) {
+        if constexpr (kIsMatrix) {
+          operand->emplace(rows, network.batch, states.leading(), states.data(i), type_.type,
+                           states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW);
+        } else {
+          operand->emplace(rows, states.data(i), type_.type);
+        }
+      }
+    }
+    const Stream stream;
+    use(stream.get());
+    std::size_t bytes = 0;
+    check(call(1, 0, 1, library().cusparseSpMM_bufferSize, library().cusparseSpMV_bufferSize, &bytes),
+          kIsMatrix ? "cusparseSpMM_bufferSize" : "cusparseSpMV_bufferSize");
+    workspace_.emplace(bytes);
+    const cusparseStatus_t status =
+        call(1, 0, 1, library().cusparseSpMM_preprocess, library().cusparseSpMV_preprocess, workspace_->data());
+    preprocessed_ = status == CUSPARSE_STATUS_SUCCESS;
+    if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {  // by an algorithm that has none, which is no reason to refuse
+      check(status, kIsMatrix ? "cusparseSpMM_preprocess" : "cusparseSpMV_preprocess");
+    }
+    stream.synchronize();
+  }
 
   void use(cudaStream_t stream) override { ONCHIP_CUSPARSE_CALL(cusparseSetStream, handle_.get(), stream); }
+
+  void multiply(float scale, int from, int to) override {
+    check(call(scale, from, to, library().cusparseSpMM, library().cusparseSpMV, workspace_->data()),
+          kIsMatrix ? "cusparseSpMM" : "cusparseSpMV");
+  }
 
   std::string settings() const override {
     int version = 0;  // 12603
@@ -78,90 +114,28 @@ class SparseProduct : public Product {
            std::to_string(version % 100);
   }
 
- protected:
-  // What an algorithm that has no preprocessing answers is no reason to refuse.
-  void preprocessed(cusparseStatus_t status, const char* function) {
-    preprocessed_ = status == CUSPARSE_STATUS_SUCCESS;
-    if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {
-      check(status, function);
+ private:
+  // One of two functions, of which each takes the product, then `last`.
+  template <typename OfMatrix, typename OfVector, typename Last>
+  cusparseStatus_t call(float scale, int from, int to, OfMatrix of_matrix, OfVector of_vector, Last last) {
+    const float zero = 0;
+    if constexpr (kIsMatrix) {
+      return of_matrix(handle_.get(), kAsIs, kAsIs, &scale, csr_.get(), state_[from]->get(), &zero, result_[to]->get(),
+                       kSums, kSpmmAlgorithms[algorithm_], last);
+    } else {
+      return of_vector(handle_.get(), kAsIs, &scale, csr_.get(), state_[from]->get(), &zero, result_[to]->get(), kSums,
+                       kSpmvAlgorithms[algorithm_], last);
     }
   }
 
   const Type& type_;
+  int algorithm_;
   std::shared_ptr<const Elements> elements_;
   std::optional<DeviceBuffer<std::byte>> workspace_;  // holds what was preprocessed
   Handle handle_;
   Csr csr_;
-
- private:
+  std::array<std::optional<Operand>, 3> state_, result_;  // the first rows, and all rows, of each matrix
   bool preprocessed_ = false;
-};
-
-class Spmm final : public SparseProduct {
- public:
-  Spmm(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
-       const ProductStates& states)
-      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmmAlgorithms[algorithm - 1]) {
-    const cusparseOrder_t order = states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW;
-    for (int i = 0; i < 3; ++i) {
-      state_[i].emplace(network.hidden, network.batch, states.leading(), states.data(i), type_.type, order);
-      result_[i].emplace(network.rows(), network.batch, states.leading(), states.data(i), type_.type, order);
-    }
-    const float one = 1, zero = 0;
-    const Stream stream;
-    use(stream.get());
-    std::size_t bytes = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, csr_.get(), state_[0]->get(),
-                         &zero, result_[1]->get(), kSums, algorithm_, &bytes);
-    workspace_.emplace(bytes);
-    preprocessed(library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, csr_.get(), state_[0]->get(),
-                                                   &zero, result_[1]->get(), kSums, algorithm_, workspace_->data()),
-                 "cusparseSpMM_preprocess");
-    stream.synchronize();
-  }
-
-  void multiply(float scale, int from, int to) override {
-    const float zero = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMM, handle_.get(), kAsIs, kAsIs, &scale, csr_.get(), state_[from]->get(), &zero,
-                         result_[to]->get(), kSums, algorithm_, workspace_->data());
-  }
-
- private:
-  cusparseSpMMAlg_t algorithm_;
-  std::array<std::optional<DenseMatrix>, 3> state_, result_;  // the first rows, and all rows, of each matrix
-};
-
-class Spmv final : public SparseProduct {
- public:
-  Spmv(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
-       const ProductStates& states)
-      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmvAlgorithms[algorithm - 1]) {
-    for (int i = 0; i < 3; ++i) {
-      state_[i].emplace(network.hidden, states.data(i), type_.type);
-      result_[i].emplace(network.rows(), states.data(i), type_.type);
-    }
-    const float one = 1, zero = 0;
-    const Stream stream;
-    use(stream.get());
-    std::size_t bytes = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMV_bufferSize, handle_.get(), kAsIs, &one, csr_.get(), state_[0]->get(), &zero,
-                         result_[1]->get(), kSums, algorithm_, &bytes);
-    workspace_.emplace(bytes);
-    preprocessed(library().cusparseSpMV_preprocess(handle_.get(), kAsIs, &one, csr_.get(), state_[0]->get(), &zero,
-                                                   result_[1]->get(), kSums, algorithm_, workspace_->data()),
-                 "cusparseSpMV_preprocess");
-    stream.synchronize();
-  }
-
-  void multiply(float scale, int from, int to) override {
-    const float zero = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMV, handle_.get(), kAsIs, &scale, csr_.get(), state_[from]->get(), &zero,
-                         result_[to]->get(), kSums, algorithm_, workspace_->data());
-  }
-
- private:
-  cusparseSpMVAlg_t algorithm_;
-  std::array<std::optional<DenseVector>, 3> state_, result_;
 };
 
 std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatrix& matrix, const Algorithm& algorithm,
@@ -185,9 +159,9 @@ std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatr
   const auto elements = shared.get([&] { return std::make_shared<Elements>(network, matrix); });
   const auto make = [&](const ProductStates& states) -> std::unique_ptr<Product> {
     if (algorithm.call == Call::spmm) {
-      return std::make_unique<Spmm>(network, matrix, elements, algorithm.number, states);
+      return std::make_unique<SparseProduct<Call::spmm>>(network, matrix, elements, algorithm.number, states);
     }
-    return std::make_unique<Spmv>(network, matrix, elements, algorithm.number, states);
+    return std::make_unique<SparseProduct<Call::spmv>>(network, matrix, elements, algorithm.number, states);
   };
   return make_product_baseline(network, order, make, row_of_weights);
 }

@@ -83,24 +83,10 @@ class GraphBaseline final : public Baseline {
   Graph graph_;
 };
 
-// The inner baseline itself, beside its graph.
-class PlainBaseline final : public Baseline {
- public:
-  explicit PlainBaseline(std::shared_ptr<Baseline> inner) : inner_(std::move(inner)) {}
-  void enqueue(cudaStream_t stream) override { inner_->enqueue(stream); }
-  int steps() const override { return inner_->steps(); }
-  std::string settings() const override { return inner_->settings(); }
-  void poison_results() override { inner_->poison_results(); }
-  void check_results() const override { inner_->check_results(); }
-
- private:
-  std::shared_ptr<Baseline> inner_;
-};
-
 }  // namespace
 
-std::unique_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner) {
-  return std::make_unique<GraphBaseline>(std::move(inner));
+std::shared_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner) {
+  return std::make_shared<GraphBaseline>(std::move(inner));
 }
 
 std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>& candidates) {
@@ -110,9 +96,7 @@ std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>&
                            const Recurrent& network, const SparseMatrix& matrix) {
       return shared->get([&] { return make(network, matrix); });
     };
-    both.push_back({candidate.name, [inner](const Recurrent& network, const SparseMatrix& matrix) {
-                      return std::make_unique<PlainBaseline>(inner(network, matrix));
-                    }});
+    both.push_back({candidate.name, inner});
     both.push_back(
         {candidate.name + " graph",
          [inner](const Recurrent& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },

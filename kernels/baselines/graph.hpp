@@ -9,7 +9,7 @@ namespace onchip {
 
 // Captures what inner->enqueue enqueues, uploads the graph, runs it once and checks the inner baseline's results.
 // Throws BaselineRefusal if it cannot be captured or has more nodes than is sensible.
-std::unique_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner);
+std::shared_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner);
 
 // The candidates, and behind each of them the same as a graph, named "<name> graph". Both run the same object, which is
 // made once. Of the two the graph is the likely one.
