@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polling.
+// Words of a state, on their way from L2 to shared memory.
 #pragma once
 
 #include "kernels/persistent/memory.cuh"
@@ -42,4 +42,18 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
     store_shared(to + kStagedAt(first + k * kThreads), v[k]);
   }
   store_shared_if(exists, to + kStagedAt(first + (kCount - 1) * kThreads), v[kCount - 1]);
+}
+
+// The first kWords of a state, in rounds of kInFlight words per thread and a last one of what is left. No loop: its
+// addresses would take registers.
+template <int kWords, int kInFlight, u32 (*kStagedAt)(int), int kDone = 0>
+__device__ __forceinline__ void stage_rounds(const char* from, u32 to, int thread, int& polls) {
+  constexpr int left = (kWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
+  if constexpr (left > kInFlight) {
+    stage_words<kInFlight, kStagedAt>(from, to, thread + kDone, true, polls);
+    stage_rounds<kWords, kInFlight, kStagedAt, kDone + kInFlight * kThreads>(from, to, thread, polls);
+  } else {
+    constexpr int last = kDone + (left - 1) * kThreads;
+    stage_words<left, kStagedAt>(from, to, thread + kDone, last + kThreads <= kWords || thread + last < kWords, polls);
+  }
 }

@@ -25,17 +25,9 @@ __device__ __forceinline__ u32 staged_at(int i) {
   return i / kPlaneWords % kBuffers * kPlaneBytes + 16 * (i % kPlaneWords);
 }
 
-// Polls the first plane, in rounds of kLoadsInFlight words a thread.
-template <int kDone = 0>
+// Polls the first plane.
 __device__ __forceinline__ void stage_first(const char* from, u32 to, int thread, int& polls) {
-  constexpr int left = (kPlaneWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
-  if constexpr (left > kLoadsInFlight) {
-    stage_words<kLoadsInFlight, staged_at>(from, to, thread + kDone, true, polls);
-    stage_first<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
-  } else {
-    constexpr int last = kDone + (left - 1) * kThreads;
-    stage_words<left, staged_at>(from, to, thread + kDone, last + kThreads <= kPlaneWords || thread + last < kPlaneWords, polls);
-  }
+  stage_rounds<kPlaneWords, kLoadsInFlight, staged_at>(from, to, thread, polls);
 }
 
 // Asks for a plane, if there is one, in a group of copies of its own.
