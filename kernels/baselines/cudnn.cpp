@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/baselines/cudnn.hpp"
+#include "kernels/baselines/libraries.hpp"
 
-#include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"  // from_elements
+#include "kernels/recurrent/recurrence.hpp"  // from_elements
 #include "model/base/units.hpp"
 
 #ifdef ONCHIP_HAS_CUDNN
@@ -124,11 +123,8 @@ std::string settings_text(Precision precision) {
 void refuse_without_registers(const Recurrent& network) {
   const double weights =
       static_cast<double>(network.rows()) * network.hidden * static_cast<double>(info(network.precision).bytes);
-  int device = 0, sms = 0, registers = 0;
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&registers, cudaDevAttrMaxRegistersPerMultiprocessor, device));
-  const double room = 4.0 * sms * registers;
+  const double room = 4.0 * device_attribute(cudaDevAttrMultiProcessorCount) *
+                      device_attribute(cudaDevAttrMaxRegistersPerMultiprocessor);
   if (weights > room) {
     const auto megabytes = [](double bytes) { return std::to_string(std::llround(bytes / 1e6)) + " MB"; };
     throw BaselineRefusal("not tried: " + megabytes(weights) + " of weights, and it keeps them in the chip's " +

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/baselines/cusparse.hpp"
+#include "kernels/baselines/libraries.hpp"
 
-#include "kernels/baselines/cusparse_library.hpp"
-#include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
+#include "kernels/recurrent/recurrence.hpp"  // to_elements
 #include "model/base/numeric.hpp"
 
+#ifdef ONCHIP_HAS_CUSPARSE
+#include <cusparse.h>
+#endif
+
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -32,7 +38,58 @@ constexpr std::array<Algorithm, 5> kAlgorithms{{
 
 #ifdef ONCHIP_HAS_CUSPARSE
 
-using namespace cusparse;
+// ---- the library ----------------------------------------------------------------------------------------------------
+
+#define ONCHIP_CUSPARSE_FUNCTIONS(X) \
+  X(cusparseGetErrorString)          \
+  X(cusparseCreate)                  \
+  X(cusparseDestroy)                 \
+  X(cusparseGetVersion)              \
+  X(cusparseSetStream)               \
+  X(cusparseCreateCsr)               \
+  X(cusparseDestroySpMat)            \
+  X(cusparseCreateDnMat)             \
+  X(cusparseDestroyDnMat)            \
+  X(cusparseCreateDnVec)             \
+  X(cusparseDestroyDnVec)            \
+  X(cusparseSpMM_bufferSize)         \
+  X(cusparseSpMM_preprocess)         \
+  X(cusparseSpMM)                    \
+  X(cusparseSpMV_bufferSize)         \
+  X(cusparseSpMV_preprocess)         \
+  X(cusparseSpMV)
+
+struct Library : SharedLibrary {
+  ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_DECLARE)
+
+  Library() : SharedLibrary("ONCHIP_CUSPARSE", "libcusparse.so." + std::to_string(CUSPARSE_VER_MAJOR)) {
+    ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_LOAD)
+  }
+};
+
+const Library& library() {
+  return loaded<Library>();
+}
+
+void check(cusparseStatus_t status, const char* function) {
+  if (status != CUSPARSE_STATUS_SUCCESS) {
+    throw BaselineRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
+  }
+}
+#define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
+
+template <typename T, auto kCreate, auto kDestroy>
+using Owned = LibraryObject<T, library, check, kCreate, kDestroy>;
+using Handle = Owned<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
+using Csr = Owned<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
+using DenseMatrix = Owned<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;
+using DenseVector = Owned<cusparseDnVecDescr_t, &Library::cusparseCreateDnVec, &Library::cusparseDestroyDnVec>;
+
+constexpr std::array<cusparseSpMMAlg_t, 3> kSpmmAlgorithms{CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
+                                                           CUSPARSE_SPMM_CSR_ALG3};
+
+constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
+constexpr cudaDataType kSums = CUDA_R_32F;
 
 // ---- tables ---------------------------------------------------------------------------------------------------------
 
@@ -166,12 +223,105 @@ std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatr
   return make_product_baseline(network, order, make, row_of_weights);
 }
 
+// ---- a feed-forward network's layers --------------------------------------------------------------------------------
+
+class SparseLayers final : public LayerProduct {
+ public:
+  SparseLayers(const FeedForward& network, int images, int algorithm, bool by_neuron)
+      : neurons_(network.neurons), images_(images), algorithm_(kSpmmAlgorithms[algorithm - 1]), by_neuron_(by_neuron) {
+    const Stream stream;
+    use(stream.get());
+    const DeviceBuffer<float> features(static_cast<std::size_t>(images) * *std::ranges::max_element(neurons_));
+    for (int l = 0; l < network.layers(); ++l) {
+      layers_.push_back(std::make_unique<Layer>(network.layer(l).weights));
+      Layer& layer = *layers_.back();
+      if (images == 0 || layer.csr_nnz == 0) {
+        continue;
+      }
+      const DenseMatrix from = matrix(l, images, features.data()), to = matrix(l + 1, images, features.data());
+      const float one = 1, zero = 0;
+      std::size_t bytes = 0;
+      ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(),
+                           &zero, to.get(), kSums, algorithm_, &bytes);
+      layer.workspace.emplace(bytes);
+      ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for copies of the weights
+      const cusparseStatus_t status =
+          library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(), &zero,
+                                            to.get(), kSums, algorithm_, layer.workspace->data());
+      if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {
+        check(status, "cusparseSpMM_preprocess");
+      }
+    }
+    stream.synchronize();
+  }
+
+  FeatureForm form() const override { return {.words = 0, .by_neuron = by_neuron_}; }
+  void use(cudaStream_t stream) override {
+    stream_ = stream;
+    ONCHIP_CUSPARSE_CALL(cusparseSetStream, handle_.get(), stream);
+  }
+  void multiply(int layer, int images, const DeviceFeatures& features, float* sums) override {
+    const Layer& of = *layers_[layer];
+    const float one = 1, zero = 0;
+    if (of.csr_nnz == 0) {
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(
+          sums, 0, 4 * static_cast<std::size_t>(neurons_[layer + 1]) * (by_neuron_ ? images_ : images), stream_));
+      return;
+    }
+    const DenseMatrix from = matrix(layer, images, features.value), to = matrix(layer + 1, images, sums);
+    ONCHIP_CUSPARSE_CALL(cusparseSpMM, handle_.get(), kAsIs, kAsIs, &one, of.csr.get(), from.get(), &zero, to.get(),
+                         kSums, algorithm_, of.workspace->data());
+  }
+  std::string settings() const override { return "sparse R_32F, sums R_32F, preprocessed where the algorithm does"; }
+
+ private:
+  struct Layer {
+    DeviceBuffer<std::int32_t> row_begin, column;
+    DeviceBuffer<float> value;
+    std::int64_t csr_nnz;
+    Csr csr;
+    std::optional<DeviceBuffer<std::byte>> workspace;  // holds what was preprocessed
+
+    explicit Layer(const SparseMatrix& weights)
+        : row_begin(std::span<const std::int32_t>(
+              std::vector<std::int32_t>(weights.row_begin.begin(), weights.row_begin.end()))),
+          column(std::span<const std::int32_t>(weights.column)),
+          value(std::span<const float>(weights.value)),
+          csr_nnz(weights.nnz()),
+          csr(weights.rows, weights.columns, weights.nnz(), row_begin.data(), column.data(), value.data(),
+              CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F) {}
+  };
+
+  DenseMatrix matrix(int layer, int images, void* features) const {
+    const std::int64_t leading = by_neuron_ ? images_ : neurons_[layer];
+    return DenseMatrix(neurons_[layer], images, leading, features, CUDA_R_32F,
+                       by_neuron_ ? CUSPARSE_ORDER_ROW : CUSPARSE_ORDER_COL);
+  }
+
+  std::vector<int> neurons_;
+  int images_;
+  cusparseSpMMAlg_t algorithm_;
+  bool by_neuron_;
+  cudaStream_t stream_ = nullptr;
+  Handle handle_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+};
+
+std::unique_ptr<LayerProduct> make_layers(const FeedForward& network, int images, int algorithm, bool by_neuron) {
+  library();  // says that it is missing before anything else can fail
+  return std::make_unique<SparseLayers>(network, images, algorithm, by_neuron);
+}
+
 #else
 
 struct Elements {};
 
 std::unique_ptr<Baseline> make_sparse(const Recurrent&, const SparseMatrix&, const Algorithm&, MatrixOrder,
                                       Shared<Elements>&) {
+  throw BaselineRefusal("built without cuSPARSE's header");
+}
+
+std::unique_ptr<LayerProduct> make_layers(const FeedForward&, int, int, bool) {
   throw BaselineRefusal("built without cuSPARSE's header");
 }
 
@@ -201,6 +351,11 @@ std::vector<BaselineCandidate> cusparse_candidates(const Recurrent& network) {
     }
   }
   return with_graphs(candidates);
+}
+
+std::unique_ptr<LayerProduct> make_sparse_layers(const FeedForward& network, int images, int algorithm,
+                                                 bool by_neuron) {
+  return make_layers(network, images, algorithm, by_neuron);
 }
 
 }  // namespace onchip
