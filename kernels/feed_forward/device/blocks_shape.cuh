@@ -2,7 +2,7 @@
 // Sizes of the kernel of blocks, what a warp reads of a layer, and a tile of images in shared memory.
 #pragma once
 
-#include "kernels/feed_forward/device/blocks_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/feed_forward/device/fragments.cuh"
 #include "kernels/runtime/integers.cuh"
 #include "model/feed_forward/plan/blocks_constants.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/feed_forward/device/fragments.cuh"
-#include "kernels/feed_forward/device/streamed_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 #include "model/feed_forward/plan/blocks_constants.hpp"
 
