@@ -7,7 +7,6 @@
 #include "kernels/persistent/protocol.cuh"
 #include "kernels/sparse/shape.cuh"
 #include "kernels/sparse/stage_words.cuh"
-#include "kernels/sparse/words.cuh"
 
 // Where word i of a state goes in shared memory.
 __device__ __forceinline__ u32 staged_at(int i) {

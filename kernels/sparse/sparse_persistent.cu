@@ -164,11 +164,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     state += kStateStride;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
-      if (polls <= 0) {
-        *a.status = 1;
-      } else {
-        polls = kPolls;
-      }
+      renew_polls(a.status, polls);
     }
     wait_for_copies<1>();  // the input of this step; that of the next may be under way
     __syncthreads();

@@ -1,10 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a state, on their way from L2 to shared memory.
+// 16-byte words of a state in L2, each one memory operation, and their way to shared memory.
 #pragma once
 
 #include "kernels/persistent/memory.cuh"
 #include "kernels/persistent/protocol.cuh"
-#include "kernels/sparse/words.cuh"
+
+__device__ __forceinline__ Word load_relaxed(const char* address) {
+  Word v;
+  asm volatile(
+      "{\n\t"
+      ".reg .b128 word;\n\t"
+      ".reg .b64 low, high;\n\t"
+      "ld.relaxed.gpu.global.b128 word, [%4];\n\t"
+      "mov.b128 {low, high}, word;\n\t"
+      "mov.b64 {%0, %1}, low;\n\t"
+      "mov.b64 {%2, %3}, high;\n\t"
+      "}"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(address)
+      : "memory");
+  return v;
+}
+
+// A 16-byte word of the exchange is written and read as one scalar, so its first 32 bits speak for all of it.
+__device__ __forceinline__ bool is_empty(const Word& v) { return v.x == ~0u; }
+
+__device__ __forceinline__ void store_relaxed(char* address, const Word& v) {
+  asm volatile(
+      "{\n\t"
+      ".reg .b128 word;\n\t"
+      ".reg .b64 low, high;\n\t"
+      "mov.b64 low, {%1, %2};\n\t"
+      "mov.b64 high, {%3, %4};\n\t"
+      "mov.b128 word, {low, high};\n\t"
+      "st.relaxed.gpu.global.b128 [%0], word;\n\t"
+      "}" ::"l"(address),
+      "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+      : "memory");
+}
 
 // Copies kCount words of a state to shared memory, kThreads apart, the last only if it `exists`; Lamport: polls them.
 // kStagedAt(i): where word i of a state goes. `polls`: how often a thread may find a word missing; once that is used up it takes what is there.
