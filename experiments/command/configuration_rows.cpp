@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/configuration_rows.hpp"
 
+#include "model/answer/case_columns.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -12,22 +13,11 @@
 namespace onchip {
 
 std::vector<std::string> configuration_columns() {
-  return {"cell", "hidden", "batch", "steps", "density", "precision", "mask", "seed", "weights", "tensor", "transpose"};
+  return configuration_table().table({}).columns;
 }
 
 std::vector<std::string> configuration_cells(const Configuration& configuration) {
-  const Recurrent& network = configuration.network;
-  return {std::string(info(network.cell).name),
-          std::to_string(network.hidden),
-          std::to_string(network.batch),
-          std::to_string(network.steps),
-          format_number(network.density),
-          std::string(info(network.precision).name),
-          std::string(mask_name(configuration)),
-          std::to_string(configuration.seed),
-          configuration.weights_file,
-          configuration.tensor,
-          configuration.transpose ? "true" : ""};
+  return configuration_table().cells(configuration);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/families/workload.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
@@ -386,7 +387,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     if (network.hidden == 0) {
       throw InputError("--plan needs --hidden or --weights: a plan is for one size");
     }
-    configuration.plan = parse_recurrent_plan(plan);
+    configuration.plan = parse_plan_as<RecurrentPlan>(plan);
   }
   if (const std::string_view family = configuration.family();
       !family.empty() && !find_family(family).is_on_chip && !takes_all_families) {

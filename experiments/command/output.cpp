@@ -73,6 +73,24 @@ void OutputFile::commit() {
   committed_ = true;
 }
 
+Report explain(std::span<const ColumnGroup> groups) {
+  Report report{.text = {},
+                .csv = {{"rows", "column", "unit", "in", "json_place", "help"}, {}},
+                .json = {{"columns", Json::array()}}};
+  for (const ColumnGroup& group : groups) {
+    for (const ColumnInfo& column : group.columns) {
+      const char* const in = column.in == In::csv ? "CSV" : column.in == In::json ? "JSON" : "CSV and JSON";
+      report.csv.rows.push_back({group.rows, column.name, column.unit, in, column.place, column.help});
+      Json& json = report.json["columns"].emplace_back();
+      for (std::size_t i = 0; i < report.csv.columns.size(); ++i) {
+        json[report.csv.columns[i]] = report.csv.rows.back()[i];
+      }
+    }
+  }
+  report.text = to_aligned(report.csv);
+  return report;
+}
+
 Output::Output(const Options& options) : path_(options.text("output")), command_(options.command()) {
   const bool to_stdout = path_ == "-";
   const std::string extension = path_.extension().string();

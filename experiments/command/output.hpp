@@ -3,11 +3,13 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
+#include "model/answer/columns.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/table.hpp"
 
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,9 @@ struct Report {
   Table csv;
   Json json;  // an object
 };
+
+// What columns mean, as an answer of its own.
+Report explain(std::span<const ColumnGroup> groups);
 
 enum class Format { table, csv, json };
 

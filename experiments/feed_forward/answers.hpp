@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// fit, predict and what-if with --network: the model's answers about sparse feed-forward networks.
+// Answers about sparse feed-forward networks, in the three forms of an answer.
 #pragma once
 
-#include "experiments/command/options.hpp"
+#include "experiments/command/output.hpp"
+#include "model/answer/feed_forward/feed_forward.hpp"
+
+#include <string>
 
 namespace onchip {
 
-int fit_feed_forward(const Options& options);
-int predict_feed_forward(const Options& options);
-int what_if_feed_forward(const Options& options);
+std::string to_text(const FeedForwardCase& answer);
+Report report_of(const FeedForwardFit& answer);
+Report report_of(const FeedForwardAnswer& answer);
 
 }  // namespace onchip

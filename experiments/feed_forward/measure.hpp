@@ -3,10 +3,10 @@
 // reference, timed from bitmaps in device memory to categories in host memory.
 #pragma once
 
-#include "experiments/command/columns.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "kernels/feed_forward/network/fleet.hpp"
+#include "model/answer/columns.hpp"
 #include "model/answer/feed_forward/feed_forward.hpp"
 
 #include <string>

@@ -93,15 +93,20 @@ bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& o
 }
 
 FeedForwardQuestion read_feed_forward(const Options& options) {
+  FeedForwardQuestion question;
+  if (const std::string plan = options.text("plan"); plan != "auto" && plan != kAllPlans) {
+    question.constraints = read_inference_constraints(plan);
+  }
   const FeedForward network = read_network(options.text("network"));
   const ImagesAsked images = read_images_asked(options);
   Progress progress;
   progress.show("reading images");
-  Activity activity = activity_of(
-      network, images, [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); });
+  question.activity = std::make_shared<const Activity>(activity_of(
+      network, images, [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); }));
   progress.show("finding the structure of " + network.name);
-  const int gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, kMostGpus)) : 1;
-  return {examine(network), std::move(activity), gpus};
+  question.network = std::make_shared<const ExaminedNetwork>(examine(network));
+  question.gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, kMostGpus)) : 1;
+  return question;
 }
 
 }  // namespace onchip

@@ -24,12 +24,7 @@ bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& o
 void refuse_beside(const Options& options, const std::string& with, const std::vector<OptionGroup>& groups,
                    std::initializer_list<const char*> names = {});
 
-// What is asked, for any chip.
-struct FeedForwardQuestion {
-  ExaminedNetwork network;
-  Activity activity;
-  int gpus = 1;
-};
+// What is asked, without a chip.
 FeedForwardQuestion read_feed_forward(const Options& options);
 
 }  // namespace onchip

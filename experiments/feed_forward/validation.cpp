@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/feed_forward/validation.hpp"
 
-#include "experiments/command/report.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -40,14 +40,14 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
     }
     say(std::to_string(i + 1) + " of " + std::to_string(file.size()) + ": " + row.network);
     try {
-      const Activity& activity = known.activity(row.network, {.images = file.text(i, "images")});
+      const auto activity = known.activity(row.network, {.images = file.text(i, "images")});
       row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
-      const Activity share = largest_share(activity, row.gpus);
-      const ExaminedNetwork& network = known.network(row.network);
+      const Activity share = largest_share(*activity, row.gpus);
+      const auto network = known.network(row.network);
       const auto plan = parse_feed_forward_plan(row.plan);
-      const InferencePrice price = price_plan(chip.chip, network, share, plan);
+      const InferencePrice price = price_plan(chip.chip, *network, share, plan);
       row.without = predict_without(chip.chip, ablations, [&](const Chip& changed) {
-        return 1e-3 * price_plan(changed, network, share, plan).us;
+        return 1e-3 * price_plan(changed, *network, share, plan).us;
       });
       row.comparison = {file.number(i, "wall_ms"), 1e-3 * price.us, 1e-3 * price.low_us, 1e-3 * price.high_us};
     } catch (const InputError& error) {

@@ -2,7 +2,7 @@
 // Cost terms that are left out of the prices, each at its neutral value: `validate --without`.
 #pragma once
 
-#include "experiments/command/report.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "model/chip/chip.hpp"
 #include "model/chip/cost_terms.hpp"

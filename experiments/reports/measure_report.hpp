@@ -2,10 +2,10 @@
 // What onchip measure says of recurrent networks' plans that ran, and of libraries beside one.
 #pragma once
 
-#include "experiments/command/columns.hpp"
 #include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measured_plans.hpp"
+#include "model/answer/columns.hpp"
 
 #include <functional>
 #include <string>

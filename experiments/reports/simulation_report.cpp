@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/simulation_report.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
 #include "model/base/statistics.hpp"
 
 #include <algorithm>
@@ -212,7 +213,7 @@ std::string times_text(const Simulation& simulation) {
 }  // namespace
 
 Json to_json(const SimulatedCase& answer) {
-  Json json = versioned(to_json(answer.planned, Binding::term));
+  Json json = versioned(to_json(answer.planned));
   if (!answer.simulation) {
     return json;
   }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
-#include "experiments/command/report.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "sim/machine/trace_run.hpp"
 #include "sim/simulate.hpp"
 
@@ -33,7 +33,7 @@ struct SmBanks {
 };
 
 struct SimulatedCase {
-  Case planned;                          // what predict says of the same plan
+  RecurrentCase planned;                 // what predict says of the same plan
   std::optional<Simulation> simulation;  // nothing if the plan does not fit
   SmBanks banks;
 };

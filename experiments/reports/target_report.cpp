@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/target_report.hpp"
 
-#include "experiments/command/report.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
@@ -16,16 +15,16 @@ std::string quantity(const VariedKey& varied, double value) {
   return varied.unit.empty() || varied.unit == "1" ? number : number + ' ' + varied.unit;
 }
 
-std::string cost_text(const VariedOf<ShownAnswer>& varied) {
+std::string cost_text(const VariedOf<Shown>& varied) {
   return varied.cost ? significant(*varied.cost, 6) : "";
 }
 
 // "shared_memory.per_sm  228 KiB -> 390 KiB  +71.1 %"
-Table least_values(const ReachedOf<ShownAnswer>& answer) {
-  Table table{{"the least of", "has", "needs", "change %", answer.base.what, "cost"}, {}};
+Table least_values(const ReachedOf<Shown>& answer) {
+  Table table{{"the least of", "has", "needs", "change %", std::string(answer.base.what), "cost"}, {}};
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const VariedKey& varied = answer.vary[i];
-    const LeastOf<ShownAnswer>& least = answer.alone[i];
+    const LeastOf<Shown>& least = answer.alone[i];
     const double from = varied.from, to = least.at.values[i];
     table.rows.push_back({std::string(varied.key->key), quantity(varied, from),
                           least.reaches ? quantity(varied, to) : "out of reach",
@@ -36,31 +35,33 @@ Table least_values(const ReachedOf<ShownAnswer>& answer) {
 }
 
 // Where better values fail again, and what comes nearest where nothing reaches the target.
-std::string remarks(const ReachedOf<ShownAnswer>& answer) {
+std::string remarks(const ReachedOf<Shown>& answer) {
   std::string text;
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const VariedKey& varied = answer.vary[i];
     const std::string key(varied.key->key);
-    const LeastOf<ShownAnswer>& least = answer.alone[i];
+    const LeastOf<Shown>& least = answer.alone[i];
     for (const auto& [first, last] : least.fails_again) {
       text += key + ": " + quantity(varied, first) + (first == last ? "" : " to " + quantity(varied, last)) +
               " does not do again\n";
     }
     if (!least.reaches) {
       text += key + " alone comes nearest with " + quantity(varied, least.at.values[i]) + ": " + least.at.answer.says +
-              (least.at.answer.binding.empty() ? "" : ", bound by " + least.at.answer.binding) + '\n';
+              (least.at.answer.binding.empty() ? "" : ", bound by " + std::string(least.at.answer.binding)) + '\n';
     }
   }
   return text;
 }
 
-Table trade_off(const ReachedOf<ShownAnswer>& answer) {
-  Table table{
-      {std::string(answer.vary[0].key->key), std::string(answer.vary[1].key->key), answer.base.column, "cost", ""}, {}};
-  for (const VariedOf<ShownAnswer>& varied : answer.trade_off) {
+Table trade_off(const ReachedOf<Shown>& answer) {
+  Table table{{std::string(answer.vary[0].key->key), std::string(answer.vary[1].key->key),
+               std::string(answer.base.what) + ' ' + std::string(answer.base.unit), "cost", ""},
+              {}};
+  for (const VariedOf<Shown>& varied : answer.trade_off) {
     const bool is_cheapest = answer.cheapest && answer.cheapest->option == varied.option;
     table.rows.push_back({quantity(answer.vary[0], varied.values[0]), quantity(answer.vary[1], varied.values[1]),
-                          varied.answer.number, cost_text(varied), is_cheapest ? "cheapest" : ""});
+                          varied.answer.time.fits ? varied.answer.number(varied.answer.time.us) : "", cost_text(varied),
+                          is_cheapest ? "cheapest" : ""});
   }
   return table;
 }
@@ -79,9 +80,16 @@ std::string without_empty(Table table) {
   return to_aligned(table);
 }
 
-std::string text_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer) {
-  std::string text = asked + "\nas it is  " + (answer.base_reaches ? "reached: " : "not reached: ") + answer.base.says +
-                     "\n\n" + without_empty(least_values(answer));
+std::string wanted(const Target& target) {
+  return target.step_us ? "a step of at most " + significant(*target.step_us, 6) + " us"
+         : target.ms    ? "at most " + significant(*target.ms, 6) + " ms"
+                        : "it fits";
+}
+
+std::string text_of(const Target& target, const ReachedOf<Shown>& answer) {
+  std::string text = answer.base.title + "\n\ntarget    " + wanted(target) + "\nas it is  " +
+                     (answer.base_reaches ? "reached: " : "not reached: ") + answer.base.says + "\n\n" +
+                     without_empty(least_values(answer));
   if (const std::string more = remarks(answer); !more.empty()) {
     text += '\n' + more;
   }
@@ -98,8 +106,8 @@ std::string text_of(const std::string& asked, const ReachedOf<ShownAnswer>& answ
 
 }  // namespace
 
-Report report_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer,
-                 const std::vector<std::string>& columns, Json json) {
+Report target_report(const Target& target, const ReachedOf<Shown>& answer, const std::vector<std::string>& columns,
+                     Json json) {
   Table csv{{"case", "reached"}, {}};
   std::vector<double> has;
   for (const VariedKey& varied : answer.vary) {
@@ -109,7 +117,7 @@ Report report_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer,
   csv.columns.emplace_back("cost");
   csv.columns.emplace_back("fails_again");
   csv.columns.insert(csv.columns.end(), columns.begin(), columns.end());
-  const auto add = [&](const std::string& name, bool reaches, const std::vector<double>& values, const ShownAnswer& of,
+  const auto add = [&](const std::string& name, bool reaches, const std::vector<double>& values, const Shown& of,
                        const std::string& cost, const std::string& fails_again = "") {
     std::vector<std::string> row{name, truth(reaches)};
     std::ranges::transform(values, std::back_inserter(row),
@@ -120,7 +128,7 @@ Report report_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer,
   };
   add("base", answer.base_reaches, has, answer.base, "");
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
-    const LeastOf<ShownAnswer>& least = answer.alone[i];
+    const LeastOf<Shown>& least = answer.alone[i];
     std::string fails_again;
     for (const auto& [first, last] : least.fails_again) {
       fails_again += (fails_again.empty() ? "" : "; ") + format_number(first) + " to " + format_number(last);
@@ -128,31 +136,13 @@ Report report_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer,
     add(std::string(answer.vary[i].key->key), least.reaches, least.at.values, least.at.answer, cost_text(least.at),
         fails_again);
   }
-  for (const VariedOf<ShownAnswer>& varied : answer.trade_off) {
+  for (const VariedOf<Shown>& varied : answer.trade_off) {
     add("trade_off", true, varied.values, varied.answer, cost_text(varied));
   }
   if (answer.cheapest) {
     add("cheapest", true, answer.cheapest->values, answer.cheapest->answer, cost_text(*answer.cheapest));
   }
-  return {text_of(asked, answer), std::move(csv), std::move(json)};
-}
-
-Report report_of(const TargetAnswer& answer) {
-  const std::string wanted = answer.target.step_us
-                                 ? "a step of at most " + significant(*answer.target.step_us, 6) + " us"
-                                 : std::string("it fits");
-  const auto shown = [](const Case& one) {
-    const Prediction& prediction = one.planned.prediction;
-    const bool fits = prediction.footprint.fits;
-    return ShownAnswer{"step",
-                       "step us",
-                       fits ? time_text(prediction) : explain(prediction.footprint),
-                       fixed(prediction.step_us, 3),
-                       fits ? std::string(prediction.binding()) : "",
-                       case_cells(one, Binding::term)};
-  };
-  return report_of(describe(answer.base.planned.network) + " on " + answer.base.chip + "\n\ntarget    " + wanted,
-                   with_answers<ShownAnswer>(answer, shown), case_columns(), to_json(answer));
+  return {text_of(target, answer), std::move(csv), std::move(json)};
 }
 
 }  // namespace onchip

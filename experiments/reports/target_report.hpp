@@ -3,24 +3,22 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
-#include "model/answer/target.hpp"
+#include "experiments/reports/shown.hpp"
+#include "model/answer/json.hpp"
 
 #include <string>
 #include <vector>
 
 namespace onchip {
 
-// An answer as it is shown.
-struct ShownAnswer {
-  std::string what, column;  // "step", "step us"
-  std::string says;          // its time, or why it does not fit
-  std::string number;        // of the column
-  std::string binding;       // "" where nothing fits
-  std::vector<std::string> cells;
-};
-// asked: the lines of text before the answer.
-Report report_of(const std::string& asked, const ReachedOf<ShownAnswer>& answer,
-                 const std::vector<std::string>& columns, Json json);
-Report report_of(const TargetAnswer& answer);
+// columns: of the cells of CSV.
+Report target_report(const Target& target, const ReachedOf<Shown>& answer, const std::vector<std::string>& columns,
+                     Json json);
+
+template <typename C>
+Report report_of(const TargetOf<C>& answer) {
+  return target_report(answer.target, with_answers<Shown>(answer, [](const C& one) { return shown_whole(one); }),
+                       csv_columns(answer.base), to_json(answer));
+}
 
 }  // namespace onchip

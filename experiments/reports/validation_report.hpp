@@ -3,9 +3,9 @@
 // family.
 #pragma once
 
-#include "experiments/command/report.hpp"
 #include "experiments/measurement/machine_code.hpp"
 #include "experiments/reports/ablation.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/validation/accuracy.hpp"
 
 #include <functional>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
-#include "model/answer/answer.hpp"
+#include "experiments/reports/shown.hpp"
 #include "model/answer/json.hpp"
 
 #include <optional>
@@ -13,20 +13,27 @@
 namespace onchip {
 
 // A chip's answer as it is shown.
-struct ComparedSide {
-  int hidden = 0;
-  Prediction prediction = {};
-  std::string step = {};  // its time in words
+struct ShownSide : Shown {
   int largest_hidden = 0;
-  PlanTime time = {};
 };
-struct ComparedSides : ComparedOf<ComparedSide> {
-  std::string title, base_text;  // base_text: the base's answer, where nothing is changed
+struct ShownWhatIf : ComparedOf<ShownSide> {
+  std::string base_text;             // the base's answer, where nothing is changed
+  std::vector<std::string> columns;  // of the sides' cells
   std::optional<Interaction> interaction = {};
   std::optional<std::vector<Sensitivity>> sensitivity = {};
   std::optional<std::vector<OneMore>> one_more = {};
 };
-Report report_of(const ComparedSides& answer, Json json);
-Report report_of(const WhatIfAnswer& answer);
+Report what_if_report(const ShownWhatIf& answer, Json json);
+
+template <typename C>
+Report report_of(const WhatIfOf<C>& answer) {
+  const auto side = [](const SideOf<C>& of) {
+    return ShownSide{shown_whole(static_cast<const C&>(of)), of.largest_hidden};
+  };
+  const C& base = answer.base;
+  return what_if_report({with_sides<ShownSide>(answer, side), to_text(base), csv_columns(base), interaction(answer),
+                         answer.sensitivity, answer.one_more},
+                        to_json(answer));
+}
 
 }  // namespace onchip

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/whole_network.hpp"
 
-#include "experiments/command/report.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/measure_report.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/device.hpp"
@@ -205,7 +205,7 @@ int measure_whole_network(const ChipFile& chip, const Configuration& configurati
   const Manifest manifest = current_manifest();
   warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
-  Question question{chip, configuration};
+  RecurrentQuestion question{chip, configuration};
   question.configuration.plan =
       compiled_plan(chip.chip, configuration, row_profile(configuration, *matrix), manifest.architecture).plan;
   const WholeNetworkAnswer predicted = predict(question, stack);

@@ -4,9 +4,9 @@
 // the same recurrent weights; those of the inputs are random.
 #pragma once
 
-#include "experiments/command/columns.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/measurement.hpp"
+#include "model/answer/columns.hpp"
 #include "model/answer/whole_network.hpp"
 
 namespace onchip {

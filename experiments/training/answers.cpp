@@ -3,14 +3,11 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
-#include "experiments/command/report.hpp"
 #include "experiments/measurement/configuration.hpp"
-#include "experiments/reports/target_report.hpp"
-#include "experiments/reports/what_if_report.hpp"
-#include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+#include "model/families/workload.hpp"
 
 #include <cmath>
 #include <initializer_list>
@@ -32,10 +29,7 @@ OptionGroup training_options() {
   return group;
 }
 
-namespace {
-
-// A network is dense unless it is said otherwise.
-TrainingQuestion read_question(const Options& options, bool needs_hidden) {
+TrainingQuestion read_training_question(const Options& options, bool needs_hidden) {
   const OptionGroup of_plan = plan_options();
   for (const auto& option : of_plan.options()) {
     if (option->long_name() != "family" && options.given(option->long_name())) {
@@ -53,11 +47,13 @@ TrainingQuestion read_question(const Options& options, bool needs_hidden) {
   }
   constraints.stash =
       static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
-  if (options.given("plan") && options.text("plan") != "auto") {
-    constraints.plan = parse_training_plan(options.text("plan"));
+  if (const std::string plan = options.text("plan"); !plan.empty() && plan != "auto" && plan != kAllPlans) {
+    constraints.plan = parse_plan_as<TrainingPlan>(plan);
   }
   return question;
 }
+
+namespace {
 
 AskedTraining asked_of(const TrainingQuestion& question) {
   const Configuration& configuration = question.configuration;
@@ -83,7 +79,7 @@ void refuse_stack(const Options& options) {
 }
 
 AskedTraining read_training(const Options& options) {
-  return asked_of(read_question(options, /*needs_hidden=*/true));
+  return asked_of(read_training_question(options, /*needs_hidden=*/true));
 }
 
 AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
@@ -135,11 +131,6 @@ std::string megabytes(double bytes) {
   return fixed(bytes / 1e6, bytes < 1e7 ? 2 : 0);
 }
 
-std::string title(const TrainingCase& answer) {
-  return describe(answer.training.network) + ", " + describe(answer.training.stack, answer.training.network) +
-         ", training on " + answer.chip;
-}
-
 std::string time_text(const TrainingPrediction& prediction) {
   const PhasePrice& iteration = prediction.iteration;
   return fixed(iteration.us, 0) + " us (95 %: " + fixed(iteration.low_us, 0) + " to " + fixed(iteration.high_us, 0) +
@@ -150,6 +141,8 @@ std::string memory_text(const TrainingPrediction& prediction) {
   return "stash      " + megabytes(static_cast<double>(prediction.stash_bytes)) +
          " MB, the output included\nworkspace  " + megabytes(static_cast<double>(prediction.workspace_bytes)) + " MB\n";
 }
+
+}  // namespace
 
 Report report_of(const TrainingAnswer& answer) {
   const Recurrent& network = answer.training.network;
@@ -180,8 +173,8 @@ Report report_of(const TrainingAnswer& answer) {
         name(phase.kind), phase.beside, prediction.phases[i], how_text(phase));
   }
   add("", "", "total", false, prediction.iteration, "");
-  std::string text = title(answer) + "\n\niteration  " + time_text(prediction) + '\n' + memory_text(prediction) + '\n' +
-                     to_aligned(table) + '\n';
+  std::string text = describe(answer) + "\n\niteration  " + time_text(prediction) + '\n' + memory_text(prediction) +
+                     '\n' + to_aligned(table) + '\n';
   for (const RankedTraining& one : answer.ranking) {
     const PhasePrice& time = one.iteration;
     if (one.is_library()) {
@@ -197,64 +190,17 @@ Report report_of(const TrainingAnswer& answer) {
   return {text + '\n' + to_string(plan) + '\n', csv, to_json(answer)};
 }
 
-// ---- fit and what-if ------------------------------------------------------------------------------------------------
-
-std::vector<std::string> case_columns_of_training() {
-  return {"chip",   "cell",        "hidden",          "batch", "steps",   "precision", "density",
-          "layers", "directions",  "input",           "fits",  "step_us", "low_us",    "high_us",
-          "us",     "stash_bytes", "workspace_bytes", "plan",  "why"};
-}
-
-std::vector<std::string> cells_of(const TrainingCase& answer) {
-  const Recurrent& network = answer.training.network;
-  const Stack& stack = answer.training.stack;
-  std::vector<std::string> cells{answer.chip,
-                                 std::string(info(network.cell).name),
-                                 std::to_string(network.hidden),
-                                 std::to_string(network.batch),
-                                 std::to_string(network.steps),
-                                 std::string(info(network.precision).name),
-                                 format_number(network.density),
-                                 std::to_string(stack.layers),
-                                 std::to_string(stack.directions()),
-                                 std::to_string(stack.columns(network, 0)),
-                                 truth(answer.fits())};
+std::string to_text(const TrainingCase& answer) {
   if (!answer.planned) {
-    cells.resize(case_columns_of_training().size() - 1);
-    cells.push_back(answer.planned.why());
-    return cells;
-  }
-  const auto& [plan, prediction] = *answer.planned;
-  cells.insert(cells.end(), {significant(prediction.step_us, 6), significant(prediction.low_us, 6),
-                             significant(prediction.high_us, 6), significant(prediction.iteration.us, 6),
-                             std::to_string(prediction.stash_bytes), std::to_string(prediction.workspace_bytes),
-                             to_string(plan), answer.fits() ? "" : explain(prediction.footprint)});
-  return cells;
-}
-
-ShownAnswer shown(const TrainingCase& answer) {
-  const bool fits = answer.fits();
-  return {"step",
-          "step us",
-          fits             ? fixed(answer.planned->prediction.step_us, 3) + " us"
-          : answer.planned ? explain(answer.planned->prediction.footprint)
-                           : answer.planned.why(),
-          fits ? fixed(answer.planned->prediction.step_us, 3) : "",
-          fits ? std::string(answer.planned->prediction.binding()) : "",
-          cells_of(answer)};
-}
-
-std::string case_text(const TrainingCase& answer) {
-  if (!answer.planned) {
-    return title(answer) + "\n\ndoes not fit: " + answer.planned.why() + '\n';
+    return describe(answer) + "\n\ndoes not fit: " + answer.planned.why() + '\n';
   }
   const TrainingPrediction& prediction = answer.planned->prediction;
-  return title(answer) + "\n\n" + explain(prediction.footprint) + "\niteration  " + time_text(prediction) + '\n' +
+  return describe(answer) + "\n\n" + explain(prediction.footprint) + "\niteration  " + time_text(prediction) + '\n' +
          memory_text(prediction) + "plan       " + to_string(answer.planned->plan) + '\n';
 }
 
 Report report_of(const TrainingFit& fit) {
-  Report report{case_text(fit.answer), {case_columns_of_training(), {cells_of(fit.answer)}}, to_json(fit)};
+  Report report{to_text(fit.answer), columns_of(fit.answer).table({&fit.answer, 1}), to_json(fit)};
   Table limits{{"the largest", "", "beyond it"}, {}};
   for (const TrainingLimit& limit : fit.limits) {
     limits.rows.push_back({std::string(limit.what), std::to_string(limit.largest), limit.why});
@@ -272,63 +218,6 @@ Report report_of(const TrainingFit& fit) {
     report.text += remedies.empty() ? "" : "\nAny one of these makes it fit:\n" + remedies;
   }
   return report;
-}
-
-Report report_of(const TrainingTarget& answer) {
-  const std::string wanted = answer.target.step_us
-                                 ? "a step of at most " + significant(*answer.target.step_us, 6) + " us"
-                                 : std::string("it fits");
-  return report_of(title(answer.base) + "\n\ntarget    " + wanted, with_answers<ShownAnswer>(answer, shown),
-                   case_columns_of_training(), to_json(answer));
-}
-
-Report report_of(const TrainingWhatIf& answer) {
-  const auto side_of = [](const TrainingSide& side) {
-    return ComparedSide{side.training.network.hidden,
-                        side.planned ? Prediction(side.planned->prediction) : Prediction{}, shown(side).says,
-                        side.largest_hidden, plan_time(side)};
-  };
-  return report_of(ComparedSides{with_sides<ComparedSide>(answer, side_of), title(answer.base), case_text(answer.base),
-                                 interaction(answer), answer.sensitivity, answer.one_more},
-                   to_json(answer));
-}
-
-}  // namespace
-
-int predict_training(const Options& options) {
-  const AskedTraining asked = read_training(options);
-  const ChipFile chip = read_chip(options);
-  Output output(options);
-  output.write(report_of(predict_training(chip, asked.training, asked.constraints)));
-  return 0;
-}
-
-int fit_training(const Options& options) {
-  TrainingQuestion question = read_question(options, /*needs_hidden=*/false);
-  question.chip = read_chip(options);
-  question.granule = read_granule(options);
-  Output output(options);
-  const TrainingFit fit = fit_training(question);
-  output.write(report_of(fit));
-  return fit.answer.fits() ? 0 : 1;
-}
-
-int what_if_training(const Options& options) {
-  const auto targets = options.list("target"), vary = options.list("vary"), prices = options.list("price");
-  TrainingQuestion question = read_question(options, /*needs_hidden=*/false);
-  question.granule = read_granule(options);
-  if (!targets.empty() || !vary.empty() || !prices.empty()) {
-    question.chip = read_chip(options);
-    Output output(options);
-    const TrainingTarget answer = reach_training(question, target_question({}, targets, vary, prices));
-    output.write(report_of(answer));
-    return answer.reaches() ? 0 : 1;
-  }
-  question.chip = read_base_chip(options);
-  Output output(options);
-  const TrainingWhatIf answer = what_if_training(question, options.list("set"), !options.flag("no-ranking"));
-  output.write(report_of(answer));
-  return answer.base.fits() ? 0 : 1;
 }
 
 }  // namespace onchip

@@ -2,7 +2,7 @@
 // fit, predict and what-if --mode train: answers about training a recurrent network, and what is asked.
 #pragma once
 
-#include "experiments/command/options.hpp"
+#include "experiments/command/output.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/table.hpp"
 
@@ -30,8 +30,11 @@ AskedTraining read_training(const Options& options);
 // plan_backward, which are the fields of constraints.
 AskedTraining read_training_row(const CsvReader& file, std::size_t row);
 
-int fit_training(const Options& options);
-int predict_training(const Options& options);
-int what_if_training(const Options& options);
+// Without a chip. A network is dense unless it is said otherwise.
+TrainingQuestion read_training_question(const Options& options, bool needs_hidden);
+
+std::string to_text(const TrainingCase& answer);
+Report report_of(const TrainingFit& answer);
+Report report_of(const TrainingAnswer& answer);
 
 }  // namespace onchip

@@ -3,9 +3,9 @@
 // compute the same. Without a step by --plan the kernels' own choice of plans runs; its price is beside its time.
 #pragma once
 
-#include "experiments/command/columns.hpp"
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/training/answers.hpp"
+#include "model/answer/columns.hpp"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/validation.hpp"
 
-#include "experiments/command/report.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/base/error.hpp"

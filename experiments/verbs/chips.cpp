@@ -15,12 +15,12 @@
 namespace onchip {
 namespace {
 
-struct Shown {
+struct ChipColumn {
   std::string_view key;
   std::string_view json, title;  // title: with the unit, for the table
   double divisor;
 };
-constexpr Shown kShown[] = {
+constexpr ChipColumn kColumns[] = {
     {"sm.count", "sm_count", "SMs", 1},
     {"sm.clock", "clock_mhz", "MHz", 1e6},
     {"registers.per_sm", "registers_kib_per_sm", "registers KiB/SM", 1024 / 4.0},
@@ -39,7 +39,7 @@ Report list_chips() {
   report.json = {{"chips", Json::array()}};
   Table shown{{"chip", "architecture"}, {}};
   report.csv.columns = {"chip", "architecture"};
-  for (const Shown& column : kShown) {
+  for (const ChipColumn& column : kColumns) {
     shown.columns.emplace_back(column.title);
     report.csv.columns.emplace_back(column.json);
   }
@@ -47,7 +47,7 @@ Report list_chips() {
     const Chip chip = find_chip(name).chip;
     Json json{{"chip", chip.name}, {"architecture", chip.architecture}};
     std::vector<std::string> cells{chip.name, chip.architecture};
-    for (const Shown& column : kShown) {
+    for (const ChipColumn& column : kColumns) {
       const double value = rounded(chip.*chip_key(column.key).member / column.divisor);
       json[std::string(column.json)] = value;
       cells.push_back(format_number(value));

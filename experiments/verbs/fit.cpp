@@ -2,12 +2,13 @@
 // onchip fit: does a network stay on the chip, and how large may it be?
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
-#include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/configuration.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/training/answers.hpp"
+#include "experiments/verbs/question.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
@@ -51,37 +52,6 @@ void name_compiler([[maybe_unused]] Report& report, [[maybe_unused]] const Chip&
 #endif
 }
 
-std::string to_text(const std::vector<Remedy>& remedies) {
-  std::string text;
-  for (const Remedy& remedy : remedies) {
-    text += "  - " + remedy.text + " (" + remedy.option + ")\n";
-  }
-  return text.empty() ? "" : "\nAny one of these makes it fit:\n" + text;
-}
-
-std::string to_text(const FitAnswer& answer, bool sized) {
-  const std::string of_answer = to_text(answer.answer);
-  if (sized) {
-    return std::string(answer.fits() ? "It fits: " : "It does not fit: ") + of_answer + to_text(answer.to_fit) +
-           (!answer.instead ? ""
-                            : std::string(answer.fits() ? "\nQuicker than to keep all weights on the SMs"
-                                                        : "\nThe quickest way to compute it all the same") +
-                                  ":\n  " + instead_text(*answer.instead) + '\n');
-  }
-  if (answer.next &&
-      answer.next->planned.prediction.footprint.fits) {  // the kernels' index, not the chip, is the limit
-    return "The largest that the kernels can index: " + of_answer;
-  }
-  const PlannedNetwork& next = answer.next ? answer.next->planned : answer.answer.planned;
-  const Footprint& over = next.prediction.footprint;
-  const std::string reason = over.indexed_units > kMostIndexedUnits
-                                 ? explain(over)
-                                 : "does not fit: too little of " + std::string(info(over.binding).name);
-  const std::string why = "H=" + std::to_string(next.network.hidden) + ' ' + reason + "\n\n" + resources_text(over) +
-                          to_text(answer.to_fit);
-  return answer.next ? "The largest that fits: " + of_answer + '\n' + why : "Not even " + why;
-}
-
 }  // namespace
 
 int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -92,29 +62,26 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
-  if (asks_feed_forward(*options, {network_options(), plan_options(), whole_plan_option(), granule_option(),
-                                   fit_options(), whole_network_options(), training_options()})) {
-    return fit_feed_forward(*options);
-  }
-  if (asks_training(*options)) {
-    refuse_beside(*options, "mode", {fit_options()}, {});
-    return fit_training(*options);
+  Output output(*options);
+  const Question question = read_question(*options, read_chip(*options),
+                                          {.hidden = false,
+                                           .recurrent = {network_options(), plan_options(), granule_option(),
+                                                         fit_options(), whole_network_options(), training_options()}});
+  const auto* step = std::get_if<RecurrentQuestion>(&question);
+  if (step == nullptr) {
+    refuse_beside(*options, "mode", {fit_options()});
+    return std::visit([&](const auto& of) { return write(output, fit(of)); }, question);
   }
   refuse_stack(*options);
-  const Question question{read_chip(*options), read_configuration(*options, /*needs_hidden=*/false),
-                          read_granule(*options)};
-  const Chip& chip = question.chip.chip;
+  const Chip& chip = step->chip.chip;
   const std::string compiler = deciding_compiler(chip, options->flag("compile"));
-  Output output(*options);
   const FitAnswer answer = [&] {
     const Waiting waiting("seeking what fits");
-    return fit(question, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
+    return fit(*step, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
       return compiled_plan(on, configuration, rows, compiler);
     });
   }();
-  Report report{to_text(answer, question.configuration.network.hidden > 0),
-                {case_columns(), {case_cells(answer.answer, Binding::resource)}},
-                to_json(answer)};
+  Report report = report_of(answer);
   if (!compiler.empty()) {
     name_compiler(report, chip);
   }

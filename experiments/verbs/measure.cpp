@@ -2,10 +2,10 @@
 // onchip measure: plans as CUDA kernels, on this machine's GPU; without one as far as kernel_checks.hpp goes.
 #include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/plan_options.hpp"
-#include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/manifest.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"

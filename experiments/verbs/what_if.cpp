@@ -3,13 +3,14 @@
 // the chip must have to reach a target.
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
-#include "experiments/command/report.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/answers.hpp"
 #include "experiments/feed_forward/questions.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "experiments/reports/what_if_report.hpp"
 #include "experiments/training/answers.hpp"
+#include "experiments/verbs/question.hpp"
 
 namespace onchip {
 int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -38,36 +39,25 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!options) {
     return 0;
   }
-  if (asks_feed_forward(*options, {network_options(), plan_options(), granule_option(), whole_network_options(),
-                                   training_options(), ranking})) {
-    return what_if_feed_forward(*options);
-  }
-  if (asks_training(*options)) {
-    return what_if_training(*options);
-  }
-  refuse_stack(*options);
   const auto targets = options->list("target"), vary = options->list("vary"), prices = options->list("price");
   const bool is_backwards = !targets.empty() || !vary.empty() || !prices.empty();
-  Question base{is_backwards ? read_chip(*options) : read_base_chip(*options),
-                read_configuration(*options, /*needs_hidden=*/false), read_granule(*options)};
-  if (is_backwards) {
-    const TargetQuestion question = target_question(base, targets, vary, prices);
-    Output output(*options);
-    const TargetAnswer answer = [&] {
-      const Waiting waiting("seeking the least");
-      return reach(question);
-    }();
-    output.write(report_of(answer));
-    return answer.reaches() ? 0 : 1;
-  }
-  const std::vector<std::string> changes = options->list("set");
   Output output(*options);
-  const WhatIfAnswer answer = [&] {
-    const Waiting waiting("comparing");
-    return what_if(base, changes, !options->flag("no-ranking"));
-  }();
-  output.write(report_of(answer));
-  return answer.base.answer.planned.prediction.footprint.fits ? 0 : 1;
+  const Question base = read_question(*options, is_backwards ? read_chip(*options) : read_base_chip(*options),
+                                      {.hidden = false,
+                                       .recurrent = {network_options(), plan_options(), granule_option(),
+                                                     whole_network_options(), training_options()}});
+  if (std::holds_alternative<RecurrentQuestion>(base)) {
+    refuse_stack(*options);
+  }
+  if (is_backwards) {
+    const TargetQuestion target = target_question(targets, vary, prices);
+    const Waiting waiting("seeking the least");
+    return std::visit([&](const auto& of) { return write(output, reach(of, target)); }, base);
+  }
+  const Waiting waiting("comparing");
+  return std::visit(
+      [&](const auto& of) { return write(output, what_if(of, options->list("set"), !options->flag("no-ranking"))); },
+      base);
 }
 
 }  // namespace onchip

@@ -128,7 +128,7 @@ onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_networ
     require_range("granule", granule, 1, kMostGranule);
     onchip_network sized = *network;
     sized.hidden = granule;
-    Question question{chip->file, read_configuration(&sized, nullptr), granule};
+    RecurrentQuestion question{chip->file, read_configuration(&sized, nullptr), granule};
     question.configuration.network.hidden = 0;
     const FitAnswer answer = onchip::fit(question);
     *hidden = answer.fits() ? answer.answer.planned.network.hidden : 0;

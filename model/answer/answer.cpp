@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/answer.hpp"
 
+#include "model/answer/case_columns.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/answer/least.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip_keys.hpp"
+#include "model/plan/search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +15,7 @@
 namespace onchip {
 namespace {
 
-std::optional<Remedy> smaller(const Question& question, const Configuration& configuration) {
+std::optional<Remedy> smaller(const RecurrentQuestion& question, const Configuration& configuration) {
   const int hidden = configuration.network.hidden;
   Configuration any_size = configuration;
   any_size.network.hidden = 0;
@@ -28,7 +30,7 @@ std::optional<Remedy> smaller(const Question& question, const Configuration& con
 }
 
 // In three significant digits. The search goes by expected rows; its end is decided by the mask as it would be.
-std::optional<Remedy> sparser(const Question& question, const Configuration& configuration) {
+std::optional<Remedy> sparser(const RecurrentQuestion& question, const Configuration& configuration) {
   const Chip& chip = question.chip.chip;
   const MaskKind kind = expected_mask(configuration);
   const double density = configuration.network.density;
@@ -63,8 +65,8 @@ std::optional<Remedy> sparser(const Question& question, const Configuration& con
 }
 
 // In the steps that hardware can have.
-std::optional<Remedy> larger(const Question& question, const Configuration& configuration, const RowProfile& rows,
-                             std::string_view name) {
+std::optional<Remedy> larger(const RecurrentQuestion& question, const Configuration& configuration,
+                             const RowProfile& rows, std::string_view name) {
   const Choices choice = choices(question.chip.chip, name);
   const Misses misses = [&](int at) {
     ChipFile changed = question.chip;
@@ -83,7 +85,8 @@ std::optional<Remedy> larger(const Question& question, const Configuration& conf
 }
 
 // Each alone makes a network fit that does not, by the model.
-std::vector<Remedy> remedies(const Question& question, const Configuration& asked, const PlannedNetwork& planned) {
+std::vector<Remedy> remedies(const RecurrentQuestion& question, const Configuration& asked,
+                             const PlannedNetwork& planned) {
   if (footprint(question.chip.chip, planned.network, planned.plan).fits) {
     return {};  // it is the compiler that lacks registers, and the model knows not of what it would keep
   }
@@ -107,7 +110,7 @@ std::vector<Remedy> remedies(const Question& question, const Configuration& aske
 }
 
 // The quickest plan that may stream a part of the weights from L2.
-PlannedNetwork streamed(const Chip& chip, const Case& answer) {
+PlannedNetwork streamed(const Chip& chip, const RecurrentCase& answer) {
   Configuration asked = answer.configuration;
   asked.network = answer.planned.network;
   asked.plan.reset();
@@ -117,7 +120,7 @@ PlannedNetwork streamed(const Chip& chip, const Case& answer) {
 
 // What computes it instead: of what does not fit a library or a plan that streams, whichever is quicker; of what fits
 // such a plan, where it is clearly quicker.
-std::optional<PlannedNetwork> instead_of(const Chip& chip, const Case& answer) {
+std::optional<PlannedNetwork> instead_of(const Chip& chip, const RecurrentCase& answer) {
   constexpr double kClearly = 0.99;
   PlannedNetwork other = streamed(chip, answer);
   const Prediction& prediction = answer.planned.prediction;
@@ -129,10 +132,10 @@ std::optional<PlannedNetwork> instead_of(const Chip& chip, const Case& answer) {
   return other.prediction.footprint.fits && other.prediction.step_us < library.prediction.step_us ? other : library;
 }
 
-FitAnswer fit_largest(const Question& question, const Configuration& configuration, const Decide& decide) {
+FitAnswer fit_largest(const RecurrentQuestion& question, const Configuration& configuration, const Decide& decide) {
   const Capacity capacity = largest_network(question, configuration, decide);
   const auto found = [&](const PlannedNetwork& planned) {
-    return Case{question.chip.chip.name, configuration, {planned}};
+    return RecurrentCase{question.chip.chip.name, configuration, {planned}};
   };
   FitAnswer answer{found(capacity.largest ? *capacity.largest : capacity.next)};
   if (capacity.largest) {
@@ -150,7 +153,7 @@ ChosenPlan decided_by_model(const Chip& chip, const Configuration& configuration
   return {plan_network(chip, configuration, rows)};
 }
 
-Capacity largest_network(const Question& question, const Configuration& configuration, const Decide& decide) {
+Capacity largest_network(const RecurrentQuestion& question, const Configuration& configuration, const Decide& decide) {
   const auto exact = [&](const Recurrent& network, const Constraints& constraints) -> PlannedNetwork {
     Configuration sized = configuration;
     sized.network = network;
@@ -161,7 +164,7 @@ Capacity largest_network(const Question& question, const Configuration& configur
                        expected_mask(configuration));
 }
 
-FitAnswer fit(const Question& question, const Decide& decide) {
+FitAnswer fit(const RecurrentQuestion& question, const Decide& decide) {
   const Chip& chip = question.chip.chip;
   Configuration configuration = question.configuration;
   configuration.constraints.tier = configuration.constraints.tier.value_or(Tier::shared_memory);
@@ -178,7 +181,7 @@ FitAnswer fit(const Question& question, const Decide& decide) {
   return answer;
 }
 
-PredictAnswer predict(const Question& question) {
+PredictAnswer predict(const RecurrentQuestion& question) {
   const Chip& chip = question.chip.chip;
   const Configuration& configuration = question.configuration;
   PredictAnswer answer{{chip.name, configuration, decided_by_model(chip, configuration, row_profile(configuration))}};
@@ -197,14 +200,90 @@ std::vector<RankedPlan> rank_plans(const Chip& chip, const Configuration& config
   return rank_families(chip, configuration.network, rows, configuration.constraints);
 }
 
-RankAnswer rank(const Question& question) {
+RankOf<RecurrentCase> rank(const RecurrentQuestion& question) {
   const Configuration& configuration = question.configuration;
-  RankAnswer answer{question.chip.chip.name, configuration,
-                    rank_plans(question.chip.chip, configuration, row_profile(configuration))};
-  answer.fits = std::ranges::any_of(answer.ranking, [](const RankedPlan& ranked) {
-    return ranked.planned && is_on_chip(ranked.planned->plan) && ranked.planned->prediction.footprint.fits;
-  });
+  const Chip& chip = question.chip.chip;
+  RankOf<RecurrentCase> answer{chip.name, describe(configuration.network) + " on " + chip.name,
+                               to_json(configuration.network)};
+  for (RankedPlan& ranked : rank_plans(chip, configuration, row_profile(configuration))) {
+    RankedOf<RecurrentCase>& one = answer.ranking.emplace_back();
+    one.family = ranked.family;
+    one.why = std::move(ranked.why);
+    if (ranked.planned) {
+      one.is_on_chip = is_on_chip(ranked.planned->plan);
+      answer.has_fitting |= one.is_on_chip && ranked.planned->prediction.footprint.fits;
+      one.answer = {chip.name, configuration, {std::move(*ranked.planned)}};
+    }
+  }
   return answer;
+}
+
+// ---- what if the chip were another? ---------------------------------------------------------------------------------
+
+SideOf<RecurrentCase> side_of(const ChipFile& chip, const RecurrentQuestion& question) {
+  const Configuration& configuration = question.configuration;
+  RecurrentQuestion of_chip = question;
+  of_chip.chip = chip;
+  Configuration any_size = configuration;
+  any_size.network.hidden = 0;
+  any_size.weights = nullptr;
+  any_size.constraints.tier = any_size.constraints.tier.value_or(Tier::shared_memory);
+  const Capacity capacity = largest_network(of_chip, any_size, decided_by_model);
+  SideOf<RecurrentCase> side{{chip.chip.name, configuration, {}},
+                             capacity.largest ? capacity.largest->network.hidden : 0};
+  if (configuration.network.hidden == 0) {
+    side.planned = {capacity.largest ? *capacity.largest : capacity.next};
+  } else {
+    side.planned = decided_by_model(chip.chip, configuration, row_profile(configuration));
+  }
+  return side;
+}
+
+AskedOfChips asked_of_chips(const RecurrentQuestion& question, const RecurrentCase& base, int granule) {
+  Configuration found = question.configuration;
+  found.network = base.planned.network;
+  const RowProfile rows =
+      question.configuration.network.hidden > 0 ? row_profile(found) : RowProfile::uniform(found.network, found.mask);
+  return asked_of_chips(found.network, rows, granule, found.constraints);
+}
+
+namespace {
+
+// The network of the target.
+Configuration sized(const RecurrentQuestion& question, const Target& target) {
+  Configuration configuration = question.configuration;
+  take_hidden(configuration.network, target);
+  if (!target.step_us || target.hidden > 0) {  // to fit is to stay on the SMs, as fit says
+    configuration.constraints.tier = configuration.constraints.tier.value_or(Tier::shared_memory);
+  }
+  check(configuration);
+  return configuration;
+}
+
+}  // namespace
+
+TargetOf<RecurrentCase> reach(const RecurrentQuestion& question, const TargetQuestion& asked) {
+  const Configuration configuration = sized(question, asked.target);
+  const RowProfile rows = row_profile(configuration);
+  const std::optional<double> step_us = asked.target.step_us;
+  const auto misses = [&](const ChipFile& file) {
+    const Chip& chip = file.chip;
+    const Prediction prediction =
+        step_us || configuration.plan
+            ? plan_network(chip, configuration, rows).prediction
+            : choose_plan(chip, configuration.network, rows, configuration.constraints, Effort::whether_fits)
+                  .prediction;
+    return !prediction.footprint.fits ? kDoesNotFit * std::max(1.0, overload(prediction.footprint))
+           : step_us                  ? prediction.step_us / *step_us - 1
+                                      : 0;
+  };
+  const ReachedOf<ChipFile> found = find_least({question.chip, asked.vary_or(kCapacityKeys), asked.prices, misses});
+  return {with_answers<RecurrentCase>(
+              found,
+              [&](const ChipFile& chip) {
+                return RecurrentCase{chip.chip.name, configuration, decided_by_model(chip.chip, configuration, rows)};
+              }),
+          asked.target};
 }
 
 }  // namespace onchip

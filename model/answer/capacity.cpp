@@ -95,16 +95,8 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
   return capacity;
 }
 
-namespace {
-
 PlanTime plan_time(const PlannedNetwork& planned) {
   return {planned.prediction.footprint.fits, planned.prediction.step_us, to_string(planned.plan)};
-}
-
-}  // namespace
-
-bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed) {
-  return is_told(plan_time(base), plan_time(changed));
 }
 
 bool is_told(const PlanTime& base, const PlanTime& changed) {
@@ -122,8 +114,10 @@ bool decides_size(std::string_view key) {
          (!key.starts_with("cluster.") || key == "cluster.usable_sms");
 }
 
-// Of networks with rows as they are expected, sizes in granules.
-AskedOfChips asked_of(const Recurrent& network, const RowProfile& rows, int granule, const Constraints& constraints) {
+}  // namespace
+
+AskedOfChips asked_of_chips(const Recurrent& network, const RowProfile& rows, int granule,
+                            const Constraints& constraints) {
   const auto capacity = [=, kind = rows.kind()](const Chip& chip, int expected, int stride) {
     const auto fits_at = [&](int granules) {
       Recurrent sized = network;
@@ -132,22 +126,10 @@ AskedOfChips asked_of(const Recurrent& network, const RowProfile& rows, int gran
     };
     return largest_that_fits(fits_at, kMaxHidden / granule, expected, stride);
   };
-  const auto time = [&rows, network, constraints](const Chip& chip) {
+  const auto time = [rows, network, constraints](const Chip& chip) {
     return plan_time(choose_plan(chip, network, rows, constraints));
   };
   return {capacity, time, network.hidden / granule};
-}
-
-}  // namespace
-
-std::vector<Sensitivity> sensitivities(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
-                                       int granule, const Constraints& constraints) {
-  return sensitivities(file, asked_of(network, rows, granule, constraints));
-}
-
-std::vector<OneMore> one_more(const ChipFile& file, const Recurrent& network, const RowProfile& rows,
-                              const Constraints& constraints) {
-  return one_more(file, asked_of(network, rows, 1, constraints));
 }
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const AskedOfChips& asked) {

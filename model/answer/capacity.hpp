@@ -35,14 +35,14 @@ Capacity find_capacity(const Chip& chip, const Recurrent& network, int granule, 
 // and validation.csv that were measured on an H100 and an H200), of two plans of a network (417 pairs of the H200's
 // families.csv).
 inline constexpr double kSamePlanError = 0.026, kOtherPlanError = 0.053;
-// Whether two predicted times of a step differ by more than that.
-bool is_told(const PlannedNetwork& base, const PlannedNetwork& changed);
-// The same of what plans take whose texts are known.
+// What a plan takes.
 struct PlanTime {
   bool fits = false;
-  double us = 0;
+  double us = 0;  // infinity where there is no plan
   std::string plan;
 };
+PlanTime plan_time(const PlannedNetwork& planned);
+// Whether two predicted times differ by more than that.
 bool is_told(const PlanTime& base, const PlanTime& changed);
 
 // How capacity and step time answer to 10 % more of one chip number, everything else unchanged.
@@ -52,17 +52,18 @@ struct Sensitivity {
   double step_percent = 0;    // change of the step time of the fastest plan
   bool is_told = false;       // of that change
 };
-// For every chip number that matters to the answer, largest effect first; numbers without effect are left out.
-std::vector<Sensitivity> sensitivities(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
-                                       int granule, const Constraints& constraints = {});
-
-// The same, whatever is asked of a chip: the largest size on it, where one near `expected` is looked for first, and the
-// time of the plan.
+// What is asked of a chip and of changed ones, whatever the workload: the largest size, where one near `expected` is
+// looked for first, and the time of the plan.
 struct AskedOfChips {
   std::function<int(const Chip&, int expected, int stride)> capacity;
   std::function<PlanTime(const Chip&)> time;
   int expected = 1;  // capacity
 };
+// Of a recurrent network, its sizes with rows as they are expected, in granules.
+AskedOfChips asked_of_chips(const Recurrent& network, const RowProfile& rows, int granule,
+                            const Constraints& constraints = {});
+
+// For every chip number that matters to the answer, largest effect first; numbers without effect are left out.
 std::vector<Sensitivity> sensitivities(const ChipFile& chip, const AskedOfChips& asked);
 
 // What one more of a chip number buys, everything else unchanged: an SM, a KiB, a bank.
@@ -73,8 +74,6 @@ struct OneMore {
   double step_us = 0;  // change of the step time of the fastest plan
   bool is_told = false;
 };
-std::vector<OneMore> one_more(const ChipFile& chip, const Recurrent& network, const RowProfile& rows,
-                              const Constraints& constraints = {});
 std::vector<OneMore> one_more(const ChipFile& chip, const AskedOfChips& asked);
 
 }  // namespace onchip

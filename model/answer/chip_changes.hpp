@@ -24,6 +24,7 @@ struct ChangeOf {
 template <typename Answer>
 struct ComparedOf {
   Answer base;
+  std::vector<std::string> changes = {};
   std::vector<ChangeOf<Answer>> alone = {};  // of several changes
   std::optional<Answer> changed = {};
 };
@@ -37,6 +38,7 @@ ComparedOf<Answer> compare_chips(const ChipFile& base, const std::vector<std::st
     set_chip_key(together, change);
   }
   ComparedOf<Answer> compared;
+  compared.changes = changes;
   if (changes.size() > 1) {
     for (const std::string& change : changes) {
       compared.alone.push_back({change});
@@ -67,7 +69,7 @@ ComparedOf<Answer> compare_chips(const ChipFile& base, const std::vector<std::st
 // The same answers in another form.
 template <typename To, typename From, typename Of>
 ComparedOf<To> with_sides(const ComparedOf<From>& compared, const Of& of) {
-  ComparedOf<To> all{of(compared.base)};
+  ComparedOf<To> all{of(compared.base), compared.changes};
   for (const ChangeOf<From>& one : compared.alone) {
     all.alone.push_back({one.change, one.side ? std::optional<To>(of(*one.side)) : std::nullopt, one.problem});
   }
@@ -75,40 +77,6 @@ ComparedOf<To> with_sides(const ComparedOf<From>& compared, const Of& of) {
     all.changed = of(*compared.changed);
   }
   return all;
-}
-
-// How much more the changes together do than the sum of what each does alone, of the base's; nothing where one of them
-// has no answer.
-struct Interaction {
-  double hidden_percent = 0, step_percent = 0;
-};
-struct AnswerNumbers {
-  bool fits = false;
-  double step_us = 0;
-  int largest_hidden = 0;
-};
-template <typename Answer, typename NumbersOf>
-std::optional<Interaction> interaction(const ComparedOf<Answer>& answer, const NumbersOf& numbers_of) {
-  if (answer.alone.empty() || !answer.changed) {
-    return std::nullopt;
-  }
-  const AnswerNumbers base = numbers_of(answer.base);
-  Interaction more;
-  bool all_fit = base.fits && base.largest_hidden > 0;
-  const auto add = [&](const Answer& side, double times) {
-    const AnswerNumbers of = numbers_of(side);
-    all_fit &= of.fits && of.largest_hidden > 0;
-    more.step_percent += times * 100 * (of.step_us / base.step_us - 1);
-    more.hidden_percent += times * 100 * (static_cast<double>(of.largest_hidden) / base.largest_hidden - 1);
-  };
-  add(*answer.changed, 1);
-  for (const ChangeOf<Answer>& one : answer.alone) {
-    if (!one.side) {
-      return std::nullopt;
-    }
-    add(*one.side, -1);
-  }
-  return all_fit ? std::optional(more) : std::nullopt;
 }
 
 }  // namespace onchip

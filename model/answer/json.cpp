@@ -2,17 +2,17 @@
 #include "model/answer/json.hpp"
 
 #include "model/base/units.hpp"
-#include "model/plan/plan_text.hpp"
-
-#include <algorithm>
-#include <cmath>
 
 namespace onchip {
-namespace {
 
-// The time of what does not fit is nobody's: null.
-Json time_json(const Prediction& prediction, double us) {
-  return prediction.footprint.fits && std::isfinite(us) ? Json(rounded(us)) : Json(nullptr);
+Json versioned(const Json& answer) {
+  Json json{{"schema", kAnswerSchema}, {"version", ONCHIP_VERSION}};
+  json.update(answer);
+  return json;
+}
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + '\n';
 }
 
 Json to_json(const std::vector<Remedy>& remedies) {
@@ -26,105 +26,16 @@ Json to_json(const std::vector<Remedy>& remedies) {
   return json;
 }
 
-Json to_json(const WhatIfSide& side) {
-  Json json = to_json(side.answer, Binding::term);
-  json["largest_hidden"] = side.largest_hidden;
-  return json;
-}
-
-}  // namespace
-
-std::string_view binding_name(const Prediction& prediction, Binding binding) {
-  // What does not fit has no step time to be bound.
-  return binding == Binding::resource || !prediction.footprint.fits ? info(prediction.footprint.binding).name
-                                                                    : prediction.binding();
-}
-
-Json to_json(const Recurrent& network) {
-  return {{"cell", info(network.cell).name}, {"hidden", network.hidden},   {"batch", network.batch},
-          {"steps", network.steps},          {"density", network.density}, {"precision", info(network.precision).name}};
-}
-
-// The elements of a list in a plan's text, "3/2" or "3:4x1,120:2x1": numbers where they are, else text. Of a plan
-// within a plan, "[warps=8 ahead=16]", its fields by name.
-Json list_json(std::string_view text) {
-  const auto value = [](std::string_view element) {
-    const Json number = Json::parse(element, nullptr, /*allow_exceptions=*/false);
-    return number.is_number_integer() ? number : Json(element);
-  };
-  if (text.starts_with('[') && text.ends_with(']')) {
-    Json json = Json::object();
-    for (const std::string_view word : split_text(text.substr(1, text.size() - 2), ' ')) {
-      const std::size_t equals = std::min(word.find('='), word.size() - 1);
-      json[std::string(word.substr(0, equals))] = value(word.substr(equals + 1));
-    }
-    return json;
-  }
-  Json json = Json::array();
-  for (const std::string_view element : split_text(text, text.find(',') == std::string_view::npos ? '/' : ',')) {
-    json.push_back(value(element));
-  }
-  return json;
-}
-
-Json to_json(const RecurrentPlan& plan) {
-  return std::visit([](const auto& of_family) { return plan_json(of_family); }, plan);
-}
-
-Json resources_json(const Footprint& footprint) {
-  Json json = Json::array();
-  for (std::size_t i = 0; i < kResources.size(); ++i) {
-    const ResourceUse& use = footprint.resources[i];
-    json.push_back({{"name", kResources[i].name},
-                    {"used", rounded(use.used, 9)},
-                    {"available", rounded(use.available, 9)},
-                    {"unit", kResources[i].unit}});
-  }
-  return json;
-}
-
-Json to_json(const Case& answer, Binding binding) {
-  const Prediction& prediction = answer.planned.prediction;
-  Json json{
-      {"chip", answer.chip}, {"network", to_json(answer.planned.network)}, {"plan", to_json(answer.planned.plan)}};
-  json["network"]["mask"] = mask_name(answer.configuration);
-  json["network"]["seed"] = answer.configuration.seed;
-  if (is_on_chip(answer.planned.plan)) {  // where weights may lie
-    json["tier"] = name(tier_of(answer.planned.plan));
-  }
-  if (answer.planned.refused) {
-    json["refused_plan"] = to_string(*answer.planned.refused);
-  }
-  json["fits"] = prediction.footprint.fits;
-  json["registers_in_doubt"] = prediction.footprint.registers_in_doubt;
-  json["binding"] = binding_name(prediction, binding);
-  json["resources"] = resources_json(prediction.footprint);
-  json["step_us"] = time_json(prediction, prediction.step_us);
-  json["interval_us"] = {time_json(prediction, prediction.low_us), time_json(prediction, prediction.high_us)};
-  json["floor_us"] = prediction.floor_us > 0 ? time_json(prediction, prediction.floor_us) : Json(nullptr);
-  json["terms"] = Json::array();
-  for (const Term& term : prediction.terms) {
-    json["terms"].push_back({{"name", term.name}, {"us", time_json(prediction, term.us)}});
-  }
-  return json;
-}
-
 Json instead_json(const PlannedNetwork& other) {
   return {{"plan", to_json(other.plan)},
           {"step_us", rounded(other.prediction.step_us)},
           {"interval_us", {rounded(other.prediction.low_us), rounded(other.prediction.high_us)}}};
 }
 
-Json versioned(const Json& answer) {
-  Json json{{"schema", kAnswerSchema}, {"version", ONCHIP_VERSION}};
-  json.update(answer);
-  return json;
-}
-
 Json to_json(const FitAnswer& answer) {
-  Json json = to_json(answer.answer, Binding::resource);
+  Json json = recurrent_columns(Binding::resource).json(answer.answer);
   if (answer.next && !answer.next->planned.prediction.footprint.fits) {
-    json["next"] = to_json(*answer.next, Binding::resource);
+    json["next"] = recurrent_columns(Binding::resource).json(*answer.next);
     json["next"]["to_fit"] = to_json(answer.to_fit);
   } else if (!answer.next) {
     json["to_fit"] = to_json(answer.to_fit);
@@ -136,7 +47,7 @@ Json to_json(const FitAnswer& answer) {
 }
 
 Json to_json(const PredictAnswer& answer) {
-  Json json = to_json(answer.answer, Binding::term);
+  Json json = to_json(answer.answer);
   if (answer.instead) {
     json["instead"] = instead_json(*answer.instead);
   }
@@ -166,22 +77,10 @@ Json to_json(const WholeNetworkAnswer& answer) {
   return json;
 }
 
-Json to_json(const RankAnswer& answer) {
-  Json json{{"chip", answer.chip}, {"network", to_json(answer.configuration.network)}, {"plans", Json::array()}};
-  for (const RankedPlan& ranked : answer.ranking) {
-    Json plan{{"family", ranked.family}, {"why", ranked.why}};
-    if (ranked.planned) {
-      plan.update(to_json(Case{answer.chip, answer.configuration, {*ranked.planned}}, Binding::term));
-    }
-    json["plans"].push_back(std::move(plan));
-  }
-  json["fits"] = answer.fits;
-  return versioned(json);
-}
-
-void add_numbers(Json& json, const std::optional<Interaction>& interaction,
-                 const std::optional<std::vector<Sensitivity>>& sensitivity,
-                 const std::optional<std::vector<OneMore>>& one_more) {
+Json numbers_json(const std::optional<Interaction>& interaction,
+                  const std::optional<std::vector<Sensitivity>>& sensitivity,
+                  const std::optional<std::vector<OneMore>>& one_more) {
+  Json json = Json::object();
   if (interaction) {
     json["interaction"] = {{"d_hidden_percent", rounded(interaction->hidden_percent)},
                            {"d_step_percent", rounded(interaction->step_percent)}};
@@ -205,14 +104,7 @@ void add_numbers(Json& json, const std::optional<Interaction>& interaction,
                                   {"difference_is_told", more.is_told}});
     }
   }
-}
-
-Json to_json(const WhatIfAnswer& answer) {
-  Json json = compared_json(
-      answer, [](const WhatIfSide& side) { return to_json(side); },
-      [&](const WhatIfSide& side) { return is_told(answer.base.answer.planned, side.answer.planned); });
-  add_numbers(json, interaction(answer), answer.sensitivity, answer.one_more);
-  return versioned(json);
+  return json;
 }
 
 Json reached_json(Json target, const ReachedOf<Json>& answer) {
@@ -252,19 +144,6 @@ Json reached_json(Json target, const ReachedOf<Json>& answer) {
     json["cheapest"] = varied_json(*answer.cheapest);
   }
   return versioned(json);
-}
-
-Json to_json(const TargetAnswer& answer) {
-  Json target{{"fits", true}, {"hidden", answer.base.planned.network.hidden}, {"step_us", nullptr}};
-  if (answer.target.step_us) {
-    target["step_us"] = *answer.target.step_us;
-  }
-  return reached_json(std::move(target),
-                      with_answers<Json>(answer, [](const Case& one) { return to_json(one, Binding::term); }));
-}
-
-std::string json_text(const Json& json) {
-  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace onchip

@@ -33,18 +33,6 @@ namespace {
 
 constexpr double kCannotBe = std::numeric_limits<double>::infinity();
 
-// The network of the target.
-Configuration sized(const TargetQuestion& question) {
-  const Target& target = question.target;
-  Configuration configuration = question.base.configuration;
-  take_hidden(configuration.network, target);
-  if (!target.step_us || target.hidden > 0) {  // to fit is to stay on the SMs, as fit says
-    configuration.constraints.tier = configuration.constraints.tier.value_or(Tier::shared_memory);
-  }
-  check(configuration);
-  return configuration;
-}
-
 // The chip with its numbers as they are varied.
 class Search {
  public:
@@ -294,34 +282,6 @@ ReachedOf<ChipFile> find_least(const Sought& sought) {
   }
   std::ranges::for_each(found.trade_off, offer);
   return found;
-}
-
-TargetAnswer reach(const TargetQuestion& question) {
-  const Configuration configuration = sized(question);
-  const RowProfile rows = row_profile(configuration);
-  const std::optional<double> step_us = question.target.step_us;
-  const auto misses = [&](const ChipFile& file) {
-    const Chip& chip = file.chip;
-    const Prediction prediction =
-        step_us || configuration.plan
-            ? plan_network(chip, configuration, rows).prediction
-            : choose_plan(chip, configuration.network, rows, configuration.constraints, Effort::whether_fits)
-                  .prediction;
-    return !prediction.footprint.fits ? kDoesNotFit * std::max(1.0, overload(prediction.footprint))
-           : step_us                  ? prediction.step_us / *step_us - 1
-                                      : 0;
-  };
-  std::vector<std::string> vary = question.vary;
-  if (vary.empty()) {
-    vary.assign(kCapacityKeys.begin(), kCapacityKeys.end());
-  }
-  const ReachedOf<ChipFile> found = find_least({question.base.chip, vary, question.prices, misses});
-  return {
-      with_answers<Case>(found,
-                         [&](const ChipFile& chip) {
-                           return Case{chip.chip.name, configuration, decided_by_model(chip.chip, configuration, rows)};
-                         }),
-      question.target};
 }
 
 }  // namespace onchip

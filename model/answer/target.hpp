@@ -3,14 +3,19 @@
 // number alone, and of two numbers to what more of one saves of the other.
 #pragma once
 
-#include "model/answer/answer.hpp"
 #include "model/base/parallel.hpp"
+#include "model/chip/chip.hpp"
+#include "model/chip/chip_keys.hpp"
+#include "model/workload/recurrent.hpp"
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 
@@ -30,14 +35,17 @@ struct UnitPrice {
 };
 
 struct TargetQuestion {
-  Question base;
-  Target target;                  // nothing: that the network fits
-  std::vector<std::string> vary;  // keys; none: those of fit's remedies
-  std::vector<UnitPrice> prices;
+  Target target = {};                  // nothing: that the network fits
+  std::vector<std::string> vary = {};  // keys; none: those that the workload's answer hangs on most
+  std::vector<UnitPrice> prices = {};
+
+  std::vector<std::string> vary_or(std::span<const std::string_view> usual) const {
+    return vary.empty() ? std::vector<std::string>(usual.begin(), usual.end()) : vary;
+  }
 };
 // From words: "hidden=8192", "step_us<=2", "ms<=5"; keys; "shared_memory.per_sm=0.5/KiB". Throws InputError.
-TargetQuestion target_question(const Question& base, std::span<const std::string> targets,
-                               std::span<const std::string> vary, std::span<const std::string> prices);
+TargetQuestion target_question(std::span<const std::string> targets, std::span<const std::string> vary,
+                               std::span<const std::string> prices);
 
 // ---- numbers of a chip, whatever is asked of it ---------------------------------------------------------------------
 
@@ -110,14 +118,5 @@ ReachedOf<To> with_answers(const ReachedOf<From>& reached, const Of& of) {
   }
   return answers;
 }
-
-// ---- of a recurrent network -----------------------------------------------------------------------------------------
-
-using Varied = VariedOf<Case>;
-using LeastValue = LeastOf<Case>;
-struct TargetAnswer : ReachedOf<Case> {
-  Target target;
-};
-TargetAnswer reach(const TargetQuestion& question);
 
 }  // namespace onchip

@@ -66,9 +66,9 @@ UnitPrice parse_price(std::string_view text) {
 
 }  // namespace
 
-TargetQuestion target_question(const Question& base, std::span<const std::string> targets,
-                               std::span<const std::string> vary, std::span<const std::string> prices) {
-  TargetQuestion question{base, {}, {vary.begin(), vary.end()}, {}};
+TargetQuestion target_question(std::span<const std::string> targets, std::span<const std::string> vary,
+                               std::span<const std::string> prices) {
+  TargetQuestion question{{}, {vary.begin(), vary.end()}, {}};
   for (const std::string& target : targets) {
     add_to(question.target, target);
   }

@@ -52,7 +52,7 @@ std::vector<SequencePart> sequence_parts(const Chip& chip, const Recurrent& netw
   return parts;
 }
 
-WholeNetworkAnswer predict(const Question& question, const Stack& stack) {
+WholeNetworkAnswer predict(const RecurrentQuestion& question, const Stack& stack) {
   WholeNetworkAnswer answer{predict(question), stack, {}, {.name = "total"}};
   const PlannedNetwork& planned = answer.of_layer.answer.planned;
   if (!is_on_chip(planned.plan)) {

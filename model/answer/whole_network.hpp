@@ -45,9 +45,11 @@ struct WholeNetworkAnswer {
   Stack stack;
   std::vector<SequencePart> parts;  // none where the network does not fit
   SequencePart total;               // their sum
+
+  bool fits() const { return !parts.empty(); }
 };
 
 // Throws InputError for a library's plan: its step may include the input product.
-WholeNetworkAnswer predict(const Question& question, const Stack& stack);
+WholeNetworkAnswer predict(const RecurrentQuestion& question, const Stack& stack);
 
 }  // namespace onchip

@@ -2,9 +2,12 @@
 #include "model/ask/ask.hpp"
 
 #include "model/answer/constraint_words.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "model/ask/ask_rows.hpp"
+#include "model/ask/question.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,19 +16,26 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace onchip {
 namespace {
 
+// Workloads whose questions have a key.
+enum Of : unsigned { kOfStep = 1, kOfInference = 2, kOfTraining = 4, kOfNetworks = 5, kOfAll = 7 };
+
 // A key of an object, and what reads its value.
 struct QuestionKey {
   std::string_view name;
   std::function<void(const Json&)> read;
+  unsigned of = kOfAll;
 };
 
-// Throws InputError for a key that is none of these, with the nearest, and for a value of another kind, with its place.
-void read_object(const Json& object, std::string_view where, std::span<const QuestionKey> keys) {
+// Throws InputError for a key that is none of these, with the nearest, for one that another workload has, and for a
+// value of another kind, with its place.
+void read_object(const Json& object, std::string_view where, std::span<const QuestionKey> keys, unsigned of = kOfAll) {
   if (!object.is_object()) {
     throw InputError("question: " + std::string(where) + " is no JSON object");
   }
@@ -38,6 +48,12 @@ void read_object(const Json& object, std::string_view where, std::span<const Que
       }
       throw InputError("question: unknown key " + in_quotes(name) + " in " + std::string(where) +
                        did_you_mean(name, names));
+    }
+    if ((key->of & of) == 0) {
+      throw InputError("question: '" + name + "' is not of " +
+                       (of == kOfStep        ? "a recurrent network's step"
+                        : of == kOfInference ? "a feed-forward network"
+                                             : "a training"));
     }
     try {
       key->read(value);
@@ -80,80 +96,194 @@ void read_constraints(const Json& given, Constraints& constraints) {
   read_object(given, "constraints", keys);
 }
 
+// What is read before it is known which question it is.
+struct Given {
+  std::string asked;
+  Configuration configuration;
+  std::optional<Stack> stack;
+  int granule = 32;
+  TrainingConstraints training;
+  FeedForwardAsked feed_forward;
+  InferenceConstraints inference;
+  std::vector<std::string> changes, targets, vary, prices;
+
+  Stack& of_stack() { return stack ? *stack : stack.emplace(); }
+  bool is_backwards() const { return !targets.empty() || !vary.empty() || !prices.empty(); }
+};
+
+unsigned workload_of(const Json& question) {
+  const Json mode = question.value("mode", Json("inference"));
+  if (mode != "inference" && mode != "train") {
+    throw InputError("question: mode: found " + mode.dump() + ": expected \"inference\" or \"train\"");
+  }
+  const bool is_feed_forward = question.value("network", Json()).is_string();
+  if (is_feed_forward && mode == "train") {
+    throw InputError("question: mode: a feed-forward network is not trained");
+  }
+  return is_feed_forward ? kOfInference : mode == "train" ? kOfTraining : kOfStep;
+}
+
+void read_plan(const std::string& text, unsigned of, Given& given) {
+  if (of == kOfInference) {
+    given.inference = read_inference_constraints(text);
+  } else if (of == kOfTraining) {
+    given.training.plan = parse_plan_as<TrainingPlan>(text);
+  } else {
+    given.configuration.plan = parse_plan_as<RecurrentPlan>(text);
+  }
+}
+
+void read_family(const Json& constraints, Given& given) {
+  const std::array<QuestionKey, 1> keys{
+      {{"family", [&](const Json& value) { given.training.family = value.get<std::string>(); }}}};
+  read_object(constraints, "constraints", keys);
+}
+
+Given read_question(const Json& question, unsigned of) {
+  Given given;
+  Configuration& configuration = given.configuration;
+  configuration.network = kUsualNetwork;
+  if (of == kOfTraining) {
+    configuration.network.density = 1;  // unless it is said otherwise
+  }
+  ImagesAsked& images = given.feed_forward.images;
+  const auto text = [](const Json& value) { return value.get<std::string>(); };
+  const auto texts = [](std::vector<std::string>& list) {
+    return [&list](const Json& value) { list = value.get<std::vector<std::string>>(); };
+  };
+  const std::array<QuestionKey, 20> keys{{
+      {"ask", [&](const Json& value) { given.asked = text(value); }},
+      {"mode", [](const Json&) {}},
+      {"network",
+       [&](const Json& value) {
+         if (of == kOfInference) {
+           given.feed_forward.network = text(value);
+         } else {
+           read_network(value, configuration.network);
+         }
+       }},
+      {"mask", [&](const Json& value) { configuration.mask = parse_mask(text(value)); }, kOfNetworks},
+      {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }, kOfNetworks},
+      {"constraints",
+       [&](const Json& value) {
+         if (of == kOfTraining) {
+           read_family(value, given);
+         } else {
+           read_constraints(value, configuration.constraints);
+         }
+       },
+       kOfNetworks},
+      {"plan", [&](const Json& value) { read_plan(text(value), of, given); }},
+      {"stash", [&](const Json& value) { given.training.stash = parse_stash(text(value)); }, kOfTraining},
+      {"layers", [&](const Json& value) { given.of_stack().layers = whole(value, "layers", 1, kMostLayers); },
+       kOfNetworks},
+      {"bidirectional", [&](const Json& value) { given.of_stack().bidirectional = value.get<bool>(); }, kOfNetworks},
+      {"input", [&](const Json& value) { given.of_stack().input = whole(value, "input", 1, kMaxHidden); }, kOfNetworks},
+      {"images", [&](const Json& value) { images.images = value.is_number() ? value.dump() : text(value); },
+       kOfInference},
+      {"alive", [&](const Json& value) { images.alive = value.get<double>(); }, kOfInference},
+      {"sample", [&](const Json& value) { images.sample = whole(value, "sample", 1, 2147483647); }, kOfInference},
+      {"gpus", [&](const Json& value) { given.feed_forward.gpus = whole(value, "gpus", 1, kMostGpus); }, kOfInference},
+      {"granule", [&](const Json& value) { given.granule = whole(value, "granule", 1, kMostGranule); }, kOfNetworks},
+      {"set", texts(given.changes)},
+      {"target", texts(given.targets)},
+      {"vary", texts(given.vary)},
+      {"price", texts(given.prices)},
+  }};
+  read_object(question, "question", keys, of);
+  if (!(images.alive >= 0 && images.alive <= 1)) {
+    throw InputError("question: alive: found " + format_number(images.alive) + ": expected a share from 0 to 1");
+  }
+  return given;
+}
+
+Question question_of(const ChipFile& chip, const Given& given, unsigned of) {
+  if (of == kOfInference) {
+    FeedForwardQuestion question = question_of(chip, given.feed_forward);
+    question.constraints = given.inference;
+    return question;
+  }
+  if (of == kOfTraining) {
+    return TrainingQuestion{chip, given.configuration, given.stack.value_or(Stack{}), given.training, given.granule};
+  }
+  return RecurrentQuestion{chip, given.configuration, given.granule};
+}
+
+void check_question(const Given& given, unsigned of) {
+  const std::string& asked = given.asked;
+  if (given.is_backwards() && asked != "what_if") {
+    throw InputError("question: target, vary and price are of what_if, not of " + in_quotes(asked));
+  }
+  if (of == kOfInference) {
+    return;
+  }
+  const bool has_plan = given.configuration.plan || given.training.plan;
+  if ((asked == "predict" || asked == "rank" || has_plan) && given.configuration.network.hidden == 0) {
+    throw InputError("how large is the network? expected a hidden size or a matrix");
+  }
+  check(given.configuration);
+  if (given.stack && of == kOfStep && asked != "predict") {
+    throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
+  }
+}
+
+// Whatever the workload.
+template <typename Q>
+Json answer_of(const Q& question, const Given& given) {
+  if (given.asked == "fit") {
+    return to_json(fit(question));
+  }
+  if (given.asked == "predict") {
+    if constexpr (std::is_same_v<Q, RecurrentQuestion>) {
+      if (given.stack) {
+        return to_json(predict(question, *given.stack));
+      }
+    }
+    return to_json(predict(question));
+  }
+  if (given.asked == "rank") {
+    return to_json(rank(question));
+  }
+  if (given.asked == "what_if") {
+    return given.is_backwards() ? to_json(reach(question, target_question(given.targets, given.vary, given.prices)))
+                                : to_json(what_if(question, given.changes));
+  }
+  throw InputError("question: ask: found " + in_quotes(given.asked) +
+                   ": expected fit, predict, rank, what_if, sweep or pareto");
+}
+
 }  // namespace
 
 Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weights) {
-  const Json given = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (given.is_discarded()) {
+  const Json question = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (question.is_discarded()) {
     throw InputError("question: found " + in_quotes(text.substr(0, 40)) + ": expected JSON");
   }
-  if (given.is_object() && (given.value("ask", Json()) == "sweep" || given.value("ask", Json()) == "pareto")) {
+  if (!question.is_object()) {
+    throw InputError("question: question is no JSON object");
+  }
+  if (const Json asked = question.value("ask", Json()); asked == "sweep" || asked == "pareto") {
     if (weights != nullptr) {
       throw InputError("a sweep takes weights by their file: expected \"weights\": \"FILE\"");
     }
-    return given["ask"] == "sweep" ? ask_sweep(chip, given) : ask_pareto(chip, given);
+    return asked == "sweep" ? ask_sweep(chip, question) : ask_pareto(chip, question);
   }
-  std::string asked;
-  Question question{chip, {}};
-  Configuration& configuration = question.configuration;
-  configuration.network = kUsualNetwork;
-  std::vector<std::string> changes, targets, vary, prices;
-  std::optional<Stack> stack;
-  const auto of_stack = [&]() -> Stack& { return stack ? *stack : stack.emplace(); };
-  const std::array<QuestionKey, 14> keys{{
-      {"ask", [&](const Json& value) { asked = value.get<std::string>(); }},
-      {"network", [&](const Json& value) { read_network(value, configuration.network); }},
-      {"mask", [&](const Json& value) { configuration.mask = parse_mask(value.get<std::string>()); }},
-      {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }},
-      {"constraints", [&](const Json& value) { read_constraints(value, configuration.constraints); }},
-      {"plan", [&](const Json& value) { configuration.plan = parse_recurrent_plan(value.get<std::string>()); }},
-      {"layers", [&](const Json& value) { of_stack().layers = whole(value, "layers", 1, kMostLayers); }},
-      {"bidirectional", [&](const Json& value) { of_stack().bidirectional = value.get<bool>(); }},
-      {"input", [&](const Json& value) { of_stack().input = whole(value, "input", 1, kMaxHidden); }},
-      {"granule", [&](const Json& value) { question.granule = whole(value, "granule", 1, kMostGranule); }},
-      {"set", [&](const Json& value) { changes = value.get<std::vector<std::string>>(); }},
-      {"target", [&](const Json& value) { targets = value.get<std::vector<std::string>>(); }},
-      {"vary", [&](const Json& value) { vary = value.get<std::vector<std::string>>(); }},
-      {"price", [&](const Json& value) { prices = value.get<std::vector<std::string>>(); }},
-  }};
-  read_object(given, "question", keys);
+  const unsigned of = workload_of(question);
+  Given given = read_question(question, of);
   if (weights != nullptr) {
-    take_matrix(configuration, *weights);
+    if (of == kOfInference) {
+      throw InputError("question: a feed-forward network has its own weights: expected no matrix");
+    }
+    take_matrix(given.configuration, *weights);
   }
   ChipFile changed = chip;
-  for (const std::string& change : changes) {
+  for (const std::string& change : given.changes) {
     set_chip_key(changed, change);
   }
-  const bool backwards = !targets.empty() || !vary.empty() || !prices.empty();
-  if (asked != "what_if" || backwards) {
-    question.chip = changed;
-  }
-  const bool needs_size = asked == "predict" || asked == "rank" || configuration.plan;
-  if (needs_size && configuration.network.hidden == 0) {
-    throw InputError("how large is the network? expected a hidden size or a matrix");
-  }
-  check(configuration);
-  if (stack && asked != "predict") {
-    throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
-  }
-  if (backwards && asked != "what_if") {
-    throw InputError("question: target, vary and price are of what_if, not of " + in_quotes(asked));
-  }
-  if (asked == "fit") {
-    return to_json(fit(question));
-  }
-  if (asked == "predict") {
-    return stack ? to_json(predict(question, *stack)) : to_json(predict(question));
-  }
-  if (asked == "rank") {
-    return to_json(rank(question));
-  }
-  if (asked == "what_if") {
-    return backwards ? to_json(reach(target_question(question, targets, vary, prices)))
-                     : to_json(what_if(question, changes));
-  }
-  throw InputError("question: ask: found " + in_quotes(asked) +
-                   ": expected fit, predict, rank, what_if, sweep or pareto");
+  check_question(given, of);
+  const bool compares = given.asked == "what_if" && !given.is_backwards();
+  return std::visit([&](const auto& one) { return answer_of(one, given); },
+                    question_of(compares ? chip : changed, given, of));
 }
 
 }  // namespace onchip

@@ -16,7 +16,14 @@
 // Target, vary and price ask what_if for the least of the chip that reaches the target.
 //
 // What is left out is as in the commands: relu, batch 4, density 0.3, fp16, 256 steps; fit, what_if and sweep without a
-// hidden size seek the largest that fits.
+// hidden size seek the largest that fits. The same is asked of other workloads:
+//
+//   {"ask": "predict", "mode": "train", "stash": "gates", "layers": 2, "network": {"cell": "lstm", "hidden": 1024}}
+//   {"ask": "predict", "network": "spdnn:1024x120", "images": "digits:60000", "gpus": 2}
+//
+// A training is of a dense network unless a density is given; of its constraints there is the family. A feed-forward
+// network is asked with "alive", a share of its images, or with "sample", so many of which are computed, as the
+// command is.
 //
 //   {"ask": "sweep",                    -> {"rows": [{...}, ...]}, the values of onchip sweep --format jsonl
 //    "axis": ["hidden=512:4096:512", {"batch": [1, 4], "sm.clock": ["1.7 GHz", "+0%"]}],

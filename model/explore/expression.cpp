@@ -56,7 +56,7 @@ constexpr std::array kTraining{
                               [](const TrainingCase& of) { return double(of.planned->prediction.workspace_bytes); }},
 };
 // Of an inference that runs.
-using Inference = FeedForwardAnswer;
+using Inference = FeedForwardCase;
 constexpr std::array kInference{
     NamedNumber<Inference>{"ms", [](const Inference& inference) { return 1e-3 * inference.price.us; }},
     NamedNumber<Inference>{"low_ms", [](const Inference& inference) { return 1e-3 * inference.price.low_us; }},
@@ -115,7 +115,7 @@ Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view n
   };
 }
 
-const FeedForwardAnswer* inference_of(const Answered& row) {
+const FeedForwardCase* inference_of(const Answered& row) {
   const auto* inference = std::get_if<SweptInference>(&row.of);
   return inference != nullptr ? inference->answer : nullptr;
 }
@@ -137,7 +137,7 @@ Number_of of_what_fits(Of of) {
 template <typename Of>
 Number_of of_what_runs(Of of) {
   return [of](const Answered& row) {
-    const FeedForwardAnswer* inference = inference_of(row);
+    const FeedForwardCase* inference = inference_of(row);
     return inference != nullptr && inference->runs() ? of(*inference) : kUnknown;
   };
 }
@@ -179,13 +179,13 @@ std::vector<std::string> number_names() {
 
 bool fits(const Answered& row) {
   const Prediction* prediction = prediction_of(row);
-  const FeedForwardAnswer* inference = inference_of(row);
+  const FeedForwardCase* inference = inference_of(row);
   return prediction != nullptr ? prediction->footprint.fits : inference != nullptr && inference->fits();
 }
 
 std::string_view binding(const Answered& row) {
   const Prediction* prediction = prediction_of(row);
-  const FeedForwardAnswer* inference = inference_of(row);
+  const FeedForwardCase* inference = inference_of(row);
   return prediction != nullptr  ? binding_name(*prediction, Binding::term)
          : inference != nullptr ? inference->price.binding()
                                 : "";
@@ -198,7 +198,7 @@ std::string plan_text(const Answered& row) {
   if (const TrainingCase* training = training_of(row)) {
     return to_string(training->planned->plan);
   }
-  const FeedForwardAnswer* inference = inference_of(row);
+  const FeedForwardCase* inference = inference_of(row);
   return inference != nullptr ? inference->plan_text() : "";
 }
 
@@ -231,7 +231,7 @@ Number_of find_number(std::string_view name) {
   }
   for (const std::string_view term : price_parts::kPartNames) {
     if (name == std::string(term) + "_ms") {
-      return of_what_runs([term](const FeedForwardAnswer& inference) { return 1e-3 * inference.price.terms[term]; });
+      return of_what_runs([term](const FeedForwardCase& inference) { return 1e-3 * inference.price.terms[term]; });
     }
   }
   for (const std::string_view term : kTerms) {

@@ -29,7 +29,7 @@ struct SweptTraining : SweptStep {
 };
 // An inference of a feed-forward network; null: none answers.
 struct SweptInference {
-  const FeedForwardAnswer* answer = nullptr;
+  const FeedForwardCase* answer = nullptr;
 };
 
 // What a row tells, of whatever it is.

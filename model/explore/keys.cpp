@@ -5,6 +5,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+#include "model/families/workload.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
@@ -60,11 +61,6 @@ struct NameKey {
   unsigned of = kOfBoth;
 };
 
-// Whether a plan's text, or a family's name, is of a training.
-bool is_of_training(std::string_view text) {
-  return is_training_family(text.substr(0, text.find(' ')));
-}
-
 constexpr std::array kNames{
     NameKey{"chip", Subject::chip,
             [](Draft& draft, const std::string& name) { draft.base = &draft.chips->find(name)->second.chip; }, kOfAll},
@@ -93,15 +89,15 @@ constexpr std::array kNames{
             [](Draft& draft, const std::string& name) { draft.training.stash = parse_stash(name); }, kOfTraining},
     NameKey{"plan", Subject::plan,
             [](Draft& draft, const std::string& text) {
-              if (is_of_training(text)) {
-                draft.training.plan = parse_training_plan(text);
+              if (has_family<Training>(text)) {
+                draft.training.plan = parse_plan_as<TrainingPlan>(text);
               } else {
-                draft.configuration.plan = parse_recurrent_plan(text);
+                draft.configuration.plan = parse_plan_as<RecurrentPlan>(text);
               }
             }},
     NameKey{"family", Subject::plan,
             [](Draft& draft, const std::string& name) {
-              if (is_of_training(name)) {
+              if (has_family<Training>(name)) {
                 draft.training.family = name;
               } else {
                 draft.configuration.constraints.family = find_family(name).name;
@@ -228,17 +224,17 @@ Key find_sweep_key(std::string_view name) {
     key.minimum = number->minimum;
     key.maximum = number->maximum;
     key.of = number->of;
-    key.apply = [apply = number->apply](Draft& draft, const Value& value) { apply(draft, value.number); };
+    key.apply = [apply = number->apply](Draft& draft, const KeyValue& value) { apply(draft, value.number); };
   } else if (const auto text = std::ranges::find(kNames, name, &NameKey::name); text != kNames.end()) {
     key.subject = text->subject;
     key.of = text->of;
-    key.apply = [apply = text->apply](Draft& draft, const Value& value) { apply(draft, value.text); };
+    key.apply = [apply = text->apply](Draft& draft, const KeyValue& value) { apply(draft, value.text); };
   } else if (const auto all = plan_fields(std::type_identity<RecurrentPlan>{}); std::ranges::count(all, name) > 0) {
     key.subject = Subject::plan;
     key.of = kOfRecurrent;
     key.is_whole = true;
     key.needs_plan = !is_fixable(name);
-    key.apply = [name = *std::ranges::find(all, name)](Draft& draft, const Value& value) {
+    key.apply = [name = *std::ranges::find(all, name)](Draft& draft, const KeyValue& value) {
       set_plan_field(draft, name, value.text);
     };
   } else if (find_key(name) != nullptr || name.starts_with("cost.")) {
@@ -246,7 +242,7 @@ Key find_sweep_key(std::string_view name) {
     key.chip_key = change.key;
     key.is_number = true;
     key.is_whole = change.key != nullptr && change.key->integral;
-    key.apply = [change](Draft& draft, const Value& value) {
+    key.apply = [change](Draft& draft, const KeyValue& value) {
       draft.changes.push_back({change.key, change.cost, value.is_factor, value.number});
     };
   } else {
@@ -273,7 +269,7 @@ double read_number(const Key& key, const std::string& text) {
   return is_percent ? number / 100 : number;
 }
 
-Value value_of(const Key& key, double number) {
+KeyValue value_of(const Key& key, double number) {
   if (key.is_whole && std::trunc(number) != number) {
     throw InputError("found " + format_number(number) + ": expected a whole number");
   }
@@ -289,12 +285,12 @@ Value value_of(const Key& key, double number) {
   return {format_number(number), number, false};
 }
 
-Value read_value(const Key& key, const std::string& text) {
+KeyValue read_value(const Key& key, const std::string& text) {
   if (is_one_of_chip(key)) {
     const ChipChange change = parse_chip_change(key.name + "=" + text);
-    return change.is_factor ? Value{"", change.value, true} : value_of(key, change.value);
+    return change.is_factor ? KeyValue{"", change.value, true} : value_of(key, change.value);
   }
-  return key.is_number ? value_of(key, read_number(key, text)) : Value{text, 0, false};
+  return key.is_number ? value_of(key, read_number(key, text)) : KeyValue{text, 0, false};
 }
 
 }  // namespace onchip

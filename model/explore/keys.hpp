@@ -68,7 +68,7 @@ struct Draft {
   void reset(Subject subject);  // to what a command takes without options
 };
 
-struct Value {
+struct KeyValue {
   std::string text;        // as in a row; "" where only the changed chip tells it
   double number = 0;       // of a key with numbers
   bool is_factor = false;  // of a number of the chip: "+10%"
@@ -82,16 +82,16 @@ struct Key {
   bool needs_plan = false;            // a field that only a whole plan has: the planner cannot be bound to it
   double minimum = 0, maximum = 0;    // inclusive, of a number of the network
   const ChipKey* chip_key = nullptr;  // null for a cost term, too
-  std::function<void(Draft&, const Value&)> apply;  // throws InputError
+  std::function<void(Draft&, const KeyValue&)> apply;  // throws InputError
 };
 
 // Throws InputError with the nearest name.
 Key find_sweep_key(std::string_view name);
 
 // A value as the user writes it: a name, a number, or a quantity. Throws InputError.
-Value read_value(const Key& key, const std::string& text);
+KeyValue read_value(const Key& key, const std::string& text);
 // The value for a number in base units, as ranges make them.
-Value value_of(const Key& key, double number);
+KeyValue value_of(const Key& key, double number);
 double read_number(const Key& key, const std::string& text);
 
 }  // namespace onchip

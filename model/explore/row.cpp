@@ -194,7 +194,7 @@ void RowComputer::answer_step() {
 void RowComputer::answer_inference() {
   answered_.of = SweptInference{};
   if (problem_.empty()) {
-    inference_ = spec_.networks->answer({chip_, {}, {}}, draft_.feed_forward);
+    inference_ = predict(spec_.networks->question({chip_, {}, {}}, draft_.feed_forward)).answer;
     answered_.of = SweptInference{&*inference_};
   }
 }
@@ -321,7 +321,7 @@ void RowComputer::append_to(std::string& text) {
   text.append(number.data(), std::to_chars(number.data(), number.data() + number.size(), row_).ptr);
   for (const Source& source : axis_cells_) {
     const Key& key = source.of->key;
-    const Value& value = source.value();
+    const KeyValue& value = source.value();
     if (value.is_factor) {
       append_number(text, chip_.*key.chip_key->member, kDigitsOfKeys);
     } else if (key.is_number || (key.is_whole && std::isdigit(static_cast<unsigned char>(value.text[0])))) {

@@ -43,7 +43,7 @@ class RowComputer {
   struct Source {
     const KeyValues* of;
     const std::size_t* place;
-    const Value& value() const { return of->values[*place]; }
+    const KeyValue& value() const { return of->values[*place]; }
   };
   static constexpr unsigned bit(Subject subject) { return 1u << static_cast<unsigned>(subject); }
 
@@ -86,7 +86,7 @@ class RowComputer {
   bool is_checked_ = false;  // the given plan against network and rows
   std::optional<RowProfile> rows_;
   std::optional<PlannedNetwork> planned_;
-  std::optional<FeedForwardAnswer> inference_;
+  std::optional<FeedForwardCase> inference_;
   std::optional<Training> trained_;  // of the row's network
   std::optional<TrainingCase> training_;
   Answered answered_;

@@ -6,6 +6,7 @@
 #include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/front.hpp"
+#include "model/families/workload.hpp"
 
 #include <algorithm>
 #include <array>
@@ -38,7 +39,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 // FROM:TO:STEP, FROM:TO:xFACTOR, FROM:TO:logNUMBER
-std::vector<Value> range(const Key& key, const std::vector<std::string>& parts) {
+std::vector<KeyValue> range(const Key& key, const std::vector<std::string>& parts) {
   const double from = read_number(key, parts[0]), to = read_number(key, parts[1]);
   const bool by_factor = parts[2].starts_with('x'), by_log = parts[2].starts_with("log");
   const auto refuse = [&](const std::string& what) {
@@ -67,7 +68,7 @@ std::vector<Value> range(const Key& key, const std::vector<std::string>& parts) 
   if (!(count <= static_cast<double>(kMostValues))) {
     refuse_count(count);
   }
-  std::vector<Value> values;
+  std::vector<KeyValue> values;
   for (int i = 0; i < static_cast<int>(count); ++i) {
     double number = by_factor ? from * std::pow(step, i)
                     : by_log  ? from * std::pow(to / from, i / (step - 1))
@@ -99,8 +100,8 @@ std::vector<std::string> with_options(std::string_view text) {
   return parts;
 }
 
-std::vector<Value> values_of(const Key& key, const std::string& text) {
-  std::vector<Value> values;
+std::vector<KeyValue> values_of(const Key& key, const std::string& text) {
+  std::vector<KeyValue> values;
   if (text.starts_with('@')) {
     const std::size_t colon = text.rfind(':');
     const std::string column = colon == std::string::npos ? key.name : text.substr(colon + 1);
@@ -135,7 +136,7 @@ KeyValues read_key(SweepSpec& spec, const std::string& name, const std::vector<s
     if (read.values.empty()) {
       throw InputError("no value");
     }
-    for (const Value& value : read.values) {
+    for (const KeyValue& value : read.values) {
       if (name == "chip" && !spec.chips.contains(value.text)) {
         spec.chips.emplace(value.text, find_chip(value.text));
       } else if (name == "weights") {
@@ -316,7 +317,7 @@ void finish(SweepSpec& spec) {
     const Key& key = values.key;
     if (key.name == "plan" || key.name == "family") {
       const std::string& text = values.values.front().text;
-      if (is_training_family(text.substr(0, text.find(' '))) != spec.trains()) {
+      if (has_family<Training>(text) != spec.trains()) {
         throw InputError("'" + key.name + "' is of " +
                          (spec.trains() ? "inference" : "training, which needs mode=train"));
       }
@@ -386,11 +387,11 @@ std::string fingerprint(const Chip& chip) {
 }
 
 Json to_json(const SweepSpec& spec) {
-  const auto text_of = [](const Value& value) {
+  const auto text_of = [](const KeyValue& value) {
     return value.is_factor ? format_number(value.number) + " times" : value.text;
   };
   Json json{{"fixed", Json::object()}, {"axes", Json::array()}};
-  const auto add_file = [&](const Key& key, const Value& value) {
+  const auto add_file = [&](const Key& key, const KeyValue& value) {
     if (key.name == "weights") {
       json["weights"][value.text] = fingerprint(MappedFile(value.text).bytes());
     }
@@ -403,7 +404,7 @@ Json to_json(const SweepSpec& spec) {
     Json keys = Json::object();
     for (const KeyValues& values : axis.keys) {
       std::string all;
-      for (const Value& value : values.values) {
+      for (const KeyValue& value : values.values) {
         all += text_of(value) + '\n';
         add_file(values.key, value);
       }

@@ -33,7 +33,7 @@ inline constexpr std::size_t kMostValues = 1'000'000;  // of all axes together
 // The values of one key, as they are written into rows.
 struct KeyValues {
   Key key;
-  std::vector<Value> values;
+  std::vector<KeyValue> values;
 };
 
 // Keys that move together: all have as many values.

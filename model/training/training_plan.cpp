@@ -36,10 +36,6 @@ Stash parse_stash(std::string_view name) {
   return static_cast<Stash>(found - kStashNames.begin());
 }
 
-bool is_training_family(std::string_view name) {
-  return name == DenseTrainingPlan::kName || name == SparseTrainingPlan::kName || name == CudnnTrainingPlan::kName;
-}
-
 bool is_on_chip(const TrainingPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kIsOnChip; }, plan);
 }

@@ -72,7 +72,6 @@ using TrainingPlan = std::variant<DenseTrainingPlan, SparseTrainingPlan, CudnnTr
 
 Stash parse_stash(std::string_view name);  // throws InputError
 
-bool is_training_family(std::string_view name);
 bool is_on_chip(const TrainingPlan& plan);
 std::string_view family_name(const TrainingPlan& plan);
 

@@ -65,7 +65,7 @@ TEST_CASE("JSON of every verb begins with the number of its form and the version
                                "what-if --hidden 64 --no-ranking", "simulate --hidden 64"}) {
     const Json json = run_json(question);
     CAPTURE(question);
-    CHECK(json.at("schema") == 2);
+    CHECK(json.at("schema") == 3);
     CHECK(json.at("version").get<std::string>() + "\n" == version);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families' tables of fields are all that text, JSON and options of plans are made of.
 #include "experiments/command/plan_options.hpp"
-#include "experiments/command/report.hpp"
+#include "experiments/reports/recurrent_report.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/plan/plan_text.hpp"
@@ -49,6 +49,9 @@ TEST_CASE(
   of_every_family(std::type_identity<RecurrentPlan>{}, [&](const auto& default_plan) {
     using P = std::remove_cvref_t<decltype(default_plan)>;
     for (const Field<P>& field : fields(default_plan)) {
+      if (field.is_list()) {
+        continue;  // the next test has the one that there is
+      }
       CAPTURE(P::kName, field.name);
       P plan = default_plan;
       const int value = said_value(field);

@@ -20,16 +20,21 @@ Activity activity_of(const FeedForward& network, const ImagesAsked& asked,
                        progress);
 }
 
-const ExaminedNetwork& KnownFeedForward::network(const std::string& text) {
-  return networks_.of(text, [&] { return examine(read_network(text)); });
+std::shared_ptr<const ExaminedNetwork> KnownFeedForward::network(const std::string& text) {
+  return networks_.of(text, [&] { return std::make_shared<const ExaminedNetwork>(examine(read_network(text))); });
 }
 
-const Activity& KnownFeedForward::activity(const std::string& network, const ImagesAsked& images) {
-  return activities_.of({network, images}, [&] { return activity_of(read_network(network), images); });
+std::shared_ptr<const Activity> KnownFeedForward::activity(const std::string& network, const ImagesAsked& images) {
+  return activities_.of({network, images},
+                        [&] { return std::make_shared<const Activity>(activity_of(read_network(network), images)); });
 }
 
-FeedForwardAnswer KnownFeedForward::answer(const ChipFile& chip, const FeedForwardAsked& asked) {
-  return onchip::answer(chip, network(asked.network), activity(asked.network, asked.images), asked.gpus);
+FeedForwardQuestion KnownFeedForward::question(const ChipFile& chip, const FeedForwardAsked& asked) {
+  return {chip, network(asked.network), activity(asked.network, asked.images), asked.gpus};
+}
+
+FeedForwardQuestion question_of(const ChipFile& chip, const FeedForwardAsked& asked) {
+  return KnownFeedForward().question(chip, asked);
 }
 
 }  // namespace onchip

@@ -28,20 +28,21 @@ inline constexpr int kMostGpus = 1 << 20;
 
 struct FeedForwardAsked {
   std::string network;
-  ImagesAsked images;
+  ImagesAsked images = {};
   int gpus = 1;
 };
+FeedForwardQuestion question_of(const ChipFile& chip, const FeedForwardAsked& asked);
 
 // Networks and activities, each found once for many questions.
 class KnownFeedForward {
  public:
-  const ExaminedNetwork& network(const std::string& text);
-  const Activity& activity(const std::string& network, const ImagesAsked& images);
-  FeedForwardAnswer answer(const ChipFile& chip, const FeedForwardAsked& asked);
+  std::shared_ptr<const ExaminedNetwork> network(const std::string& text);
+  std::shared_ptr<const Activity> activity(const std::string& network, const ImagesAsked& images);
+  FeedForwardQuestion question(const ChipFile& chip, const FeedForwardAsked& asked);
 
  private:
-  Kept<std::string, ExaminedNetwork> networks_;
-  Kept<std::pair<std::string, ImagesAsked>, Activity> activities_;
+  Kept<std::string, std::shared_ptr<const ExaminedNetwork>> networks_;
+  Kept<std::pair<std::string, ImagesAsked>, std::shared_ptr<const Activity>> activities_;
 };
 
 }  // namespace onchip

@@ -90,11 +90,24 @@ InferencePrice price_plan(const Chip& chip, const ExaminedNetwork& network, cons
 InferencePrice staged_inference(const Chip& chip, const StagedPlan& plan, std::span<const StagedCounts> counts,
                                 const Activity& activity);
 
-// ---- an answer -----------------------------------------------------------------------------------------------------
+// ---- questions and answers ------------------------------------------------------------------------------------------
 
-// The plan that runs.
-struct FeedForwardAnswer {
+struct FeedForwardQuestion {
+  ChipFile chip;
+  std::shared_ptr<const ExaminedNetwork> network;
+  std::shared_ptr<const Activity> activity;  // of all images, which the GPUs share
+  int gpus = 1;
+  InferenceConstraints constraints = {};
+  static constexpr int granule = 1;  // no size is sought
+};
+
+// The plan that runs; of several GPUs that share the images, that of the one with most to do. Rates are of all.
+struct FeedForwardCase {
+  static constexpr bool kHasSize = false;
+
   std::string chip;
+  std::shared_ptr<const ExaminedNetwork> network;
+  std::shared_ptr<const Activity> activity;
   int gpus = 1;
   std::optional<FeedForwardPlan> plan = {};  // nothing runs it without
   InferencePrice price = {};
@@ -112,18 +125,35 @@ struct FeedForwardAnswer {
   std::string plan_text() const { return plan ? to_string(*plan) : ""; }
   bool fits() const { return plan && is_on_chip(*plan); }  // features stay on the SMs
 };
-// Of several GPUs that share the images, one of which has most to do; rates are of all.
-FeedForwardAnswer answer(const ChipFile& chip, const ExaminedNetwork& network, const Activity& activity, int gpus = 1);
+PlanTime plan_time(const FeedForwardCase& answer);
+const Columns<FeedForwardCase>& columns_of(const FeedForwardCase&);
+inline Json to_json(const FeedForwardCase& answer) {
+  return columns_of(answer).json(answer);
+}
 
-Json to_json(const FeedForwardAnswer& answer, const ExaminedNetwork& network, const Activity& activity);
-
-struct FeedForwardTarget : ReachedOf<FeedForwardAnswer> {
-  Target target;
+struct FeedForwardFit {
+  FeedForwardCase answer;
+  bool fits() const { return answer.fits(); }
 };
-// The target is a time, of whatever runs, or else that the network stays on the chip. Throws InputError.
-FeedForwardTarget reach(const ExaminedNetwork& network, const Activity& activity, int gpus,
-                        const TargetQuestion& question);
+FeedForwardFit fit(const FeedForwardQuestion& question);
+struct FeedForwardAnswer {
+  FeedForwardCase answer;
+  bool fits() const { return answer.fits(); }
+};
+FeedForwardAnswer predict(const FeedForwardQuestion& question);
+inline Json to_json(const FeedForwardFit& answer) {
+  return versioned(to_json(answer.answer));
+}
+inline Json to_json(const FeedForwardAnswer& answer) {
+  return versioned(to_json(answer.answer));
+}
+RankOf<FeedForwardCase> rank(const FeedForwardQuestion& question);
 
-Json to_json(const FeedForwardTarget& target, const ExaminedNetwork& network, const Activity& activity);
+SideOf<FeedForwardCase> side_of(const ChipFile& chip, const FeedForwardQuestion& question);
+AskedOfChips asked_of_chips(const FeedForwardQuestion& question, const FeedForwardCase& base, int granule);
+
+// The target is a time, of whatever runs, or else that the network stays on the chip. Throws InputError.
+TargetOf<FeedForwardCase> reach(const FeedForwardQuestion& question, const TargetQuestion& target);
+Json target_json(const Target& target, const FeedForwardCase& base);
 
 }  // namespace onchip

@@ -2,6 +2,7 @@
 // Which plan runs a feed-forward network, and the price of one.
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
+#include "model/families/workload.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
@@ -159,7 +160,7 @@ InferenceConstraints read_inference_constraints(std::string_view text) {
   if (text != StagedPlan::kName && std::ranges::find(kFamilies, text, &FamilyOfPlans::name) != kFamilies.end()) {
     return {.family = std::string(text)};
   }
-  return {.plan = parse_feed_forward_plan(text)};
+  return {.plan = parse_plan_as<FeedForwardPlan>(text)};
 }
 
 std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all,

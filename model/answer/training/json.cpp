@@ -3,6 +3,7 @@
 #include "model/answer/training/training.hpp"
 #include "model/base/units.hpp"
 
+#include <functional>
 #include <type_traits>
 #include <variant>
 
@@ -46,34 +47,64 @@ Json phases_json(const TrainingCase& answer) {
 
 }  // namespace
 
-Json to_json(const TrainingCase& answer) {
-  const Stack& stack = answer.training.stack;
-  Json json{{"chip", answer.chip},
-            {"network", to_json(answer.training.network)},
-            {"layers", stack.layers},
-            {"bidirectional", stack.bidirectional},
-            {"input", stack.columns(answer.training.network, 0)},
-            {"fits", answer.fits()}};
-  if (!answer.planned) {
-    json["why"] = answer.planned.why();
-    return json;
-  }
-  const auto& [plan, prediction] = *answer.planned;
-  json["stash"] = kStashNames[static_cast<std::size_t>(stash_of(plan))];
-  json.update(times(prediction.iteration));
-  json["step_us"] = rounded(prediction.step_us);
-  json["binding"] = prediction.binding();
-  json["resources"] = resources_json(prediction.footprint);
-  json["stash_bytes"] = prediction.stash_bytes;
-  json["workspace_bytes"] = prediction.workspace_bytes;
-  json["plan"] = std::visit([](const auto& of_family) { return plan_json(of_family); }, plan);
-  json["phases"] = phases_json(answer);
-  json["text"] = to_string(plan);
-  return json;
+namespace {
+
+Columns<TrainingCase> make_columns() {
+  using Row = TrainingCase;
+  Columns<Row> columns;
+  const auto of_stack = [](auto get) { return [get](const Row& row) { return std::invoke(get, row.training.stack); }; };
+  const auto if_planned = [](auto get) {
+    return [get](const Row& row) { return row.planned ? to_value(std::invoke(get, *row.planned)) : Value(); };
+  };
+  const auto predicted = [&](auto get) {
+    return if_planned([get](const PlannedTraining& planned) { return std::invoke(get, planned.prediction); });
+  };
+  const auto iteration = [&](double PhasePrice::*us) {
+    return predicted([us](const TrainingPrediction& of) { return of.iteration.*us; });
+  };
+  columns.add("chip", "", "its name", &Row::chip);
+  columns.add_all(network_columns(), [](const Row& row) -> const Recurrent& { return row.training.network; });
+  columns.add("layers", "", "of the network", of_stack(&Stack::layers));
+  columns.add("directions", "", "of a layer", of_stack(&Stack::directions), "", In::csv);
+  columns.add_to_json("bidirectional", "whether a layer has two directions", of_stack(&Stack::bidirectional));
+  columns.add("input", "", "numbers of a sample and step that the first layer takes",
+              [](const Row& row) { return row.training.stack.columns(row.training.network, 0); });
+  columns.add("fits", "", "whether the weights stay on the chip in both passes", &Row::fits);
+  columns.add_to_json("stash", "what the forward pass keeps", if_planned([](const PlannedTraining& of) {
+                        return kStashNames[static_cast<std::size_t>(stash_of(of.plan))];
+                      }));
+  columns.add("step_us", "us", "an iteration / steps", predicted(&TrainingPrediction::step_us));
+  columns.add("low_us", "us", "its 95 % interval", predicted(&TrainingPrediction::low_us), "", In::csv);
+  columns.add("high_us", "us", "its 95 % interval", predicted(&TrainingPrediction::high_us), "", In::csv);
+  columns.add("us", "us", "an iteration: forward and all gradients", iteration(&PhasePrice::us));
+  columns.add_to_json("low", "its 95 % interval", iteration(&PhasePrice::low_us), "interval_us/0");
+  columns.add_to_json("high", "its 95 % interval", iteration(&PhasePrice::high_us), "interval_us/1");
+  columns.add_to_json("binding", "the largest kind of phases",
+                      predicted([](const TrainingPrediction& of) { return of.binding(); }));
+  columns.add("stash_bytes", "bytes", "kept from the forward to the backward pass, the output included",
+              predicted(&TrainingPrediction::stash_bytes));
+  columns.add("workspace_bytes", "bytes", "of device memory beside it",
+              predicted(&TrainingPrediction::workspace_bytes));
+  columns.add("plan", "", "as text, which `--plan` takes; JSON: also every field by name",
+              if_planned([](const PlannedTraining& of) { return to_json(of.plan); }));
+  columns.add_to_json(
+      "resources", "what the busiest SM needs in either pass",
+      predicted([](const TrainingPrediction& of) { return resource_columns().json(of.footprint).at("resources"); }));
+  columns.add_to_json("phases", "of an iteration, in their order",
+                      [](const Row& row) { return row.planned ? Value(phases_json(row)) : Value(); });
+  columns.add("why", "", "it does not fit", &Row::why_not);
+  return columns;
+}
+
+}  // namespace
+
+const Columns<TrainingCase>& columns_of(const TrainingCase&) {
+  static const Columns<TrainingCase> kColumns = make_columns();
+  return kColumns;
 }
 
 Json to_json(const TrainingAnswer& answer) {
-  Json json = to_json(static_cast<const TrainingCase&>(answer));
+  Json json = versioned(to_json(static_cast<const TrainingCase&>(answer)));
   json["libraries"] = Json::array();
   for (const RankedTraining& one : answer.ranking) {
     if (one.is_library()) {
@@ -99,28 +130,6 @@ Json to_json(const TrainingFit& answer) {
                      with_answers<Json>(*answer.to_fit, [](const TrainingCase& one) { return to_json(one); }))["alone"];
   }
   return versioned(json);
-}
-
-Json to_json(const TrainingWhatIf& answer) {
-  Json json = compared_json(
-      answer,
-      [](const TrainingSide& side) {
-        Json of_side = to_json(static_cast<const TrainingCase&>(side));
-        of_side["largest_hidden"] = side.largest_hidden;
-        return of_side;
-      },
-      [&](const TrainingSide& side) { return is_told(plan_time(answer.base), plan_time(side)); });
-  add_numbers(json, interaction(answer), answer.sensitivity, answer.one_more);
-  return versioned(json);
-}
-
-Json to_json(const TrainingTarget& answer) {
-  Json target{{"fits", true}, {"hidden", answer.base.training.network.hidden}, {"step_us", nullptr}};
-  if (answer.target.step_us) {
-    target["step_us"] = *answer.target.step_us;
-  }
-  return reached_json(std::move(target),
-                      with_answers<Json>(answer, [](const TrainingCase& one) { return to_json(one); }));
 }
 
 }  // namespace onchip

@@ -110,6 +110,37 @@ PlanTime plan_time(const TrainingCase& answer) {
                         : PlanTime{false, std::numeric_limits<double>::infinity(), ""};
 }
 
+std::string TrainingCase::why_not() const {
+  return fits()                      ? ""
+         : !planned                  ? planned.why()
+         : is_on_chip(planned->plan) ? explain(planned->prediction.footprint)
+                                     : std::string(family_name(planned->plan)) + " keeps nothing on the chip";
+}
+
+std::string describe(const TrainingCase& answer) {
+  const Recurrent& network = answer.training.network;
+  return describe(network) + ", " + describe(answer.training.stack, network) + ", training on " + answer.chip;
+}
+
+RankOf<TrainingCase> rank(const TrainingQuestion& question) {
+  const std::string& chip = question.chip.chip.name;
+  const Training training = training_of(question.configuration, question.stack);
+  RankOf<TrainingCase> answer{chip, describe(TrainingCase{chip, training}), to_json(training.network)};
+  for (const RankedTraining& ranked : rank_trainings(question.chip.chip, training, question.constraints.stash)) {
+    RankedOf<TrainingCase>& one = answer.ranking.emplace_back();
+    one.family = ranked.family;
+    one.why = ranked.why;
+    if (ranked.planned) {
+      one.answer = {chip, training, *ranked.planned};
+      one.is_on_chip = is_on_chip(ranked.planned->plan);
+      answer.has_fitting |= one.answer->fits();
+    } else if (ranked.iteration.us > 0) {
+      one.why += ": " + significant(ranked.iteration.us / training.network.steps, 3) + " us of a step";
+    }
+  }
+  return answer;
+}
+
 TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
                                 const TrainingConstraints& constraints) {
   check(training.network);
@@ -149,11 +180,6 @@ TrainingCase case_of(const Chip& chip, const TrainingQuestion& question, int Rec
   return found;
 }
 
-// Why an answer is none.
-std::string why_not(const TrainingCase& answer) {
-  return answer.planned ? explain(answer.planned->prediction.footprint) : answer.planned.why();
-}
-
 // A whole plan or fields hold for one network.
 const TrainingQuestion& without_plan(const TrainingQuestion& question) {
   if (question.constraints.plan || question.constraints.fields.any()) {
@@ -181,7 +207,7 @@ TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::
   const int next = largest + granule;
   return {name, largest,
           next > most ? "no kernel counts more"
-                      : std::to_string(next) + ": " + why_not(case_of(chip, question, what, next))};
+                      : std::to_string(next) + ": " + case_of(chip, question, what, next).why_not()};
 }
 
 // No plan hangs on the steps: what counts their samples is the limit.
@@ -190,11 +216,7 @@ TrainingLimit steps_limit(const TrainingCase& answer) {
   return answer.fits()
              ? TrainingLimit{"steps", static_cast<int>(kMostTrainedSamples / batch),
                              "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps"}
-             : TrainingLimit{"steps", 0, why_not(answer)};
-}
-
-std::vector<std::string> varied(const TargetQuestion& words) {
-  return words.vary.empty() ? std::vector<std::string>(kCapacityKeys.begin(), kCapacityKeys.end()) : words.vary;
+             : TrainingLimit{"steps", 0, answer.why_not()};
 }
 
 ReachedOf<TrainingCase> reach(const TrainingQuestion& question, const Training& training,
@@ -206,7 +228,8 @@ ReachedOf<TrainingCase> reach(const TrainingQuestion& question, const Training& 
     const TrainingCase answer = answer_of(chip);
     return !answer.fits() ? kDoesNotFit : step_us ? answer.planned->prediction.step_us / *step_us - 1 : 0;
   };
-  return with_answers<TrainingCase>(find_least({question.chip, varied(words), words.prices, misses}), answer_of);
+  return with_answers<TrainingCase>(find_least({question.chip, words.vary_or(kCapacityKeys), words.prices, misses}),
+                                    answer_of);
 }
 
 }  // namespace
@@ -217,7 +240,7 @@ TrainingCase largest_training(const TrainingQuestion& question) {
                  std::max(question.granule, largest_hidden(chip, without_plan(question))));
 }
 
-TrainingFit fit_training(const TrainingQuestion& asked) {
+TrainingFit fit(const TrainingQuestion& asked) {
   const Chip& chip = asked.chip.chip;
   TrainingQuestion question = asked;
   Recurrent& network = question.configuration.network;
@@ -238,48 +261,29 @@ TrainingFit fit_training(const TrainingQuestion& asked) {
   return fit;
 }
 
-TrainingWhatIf what_if_training(const TrainingQuestion& base, const std::vector<std::string>& changes,
-                                bool ranks_numbers) {
-  const int hidden = base.configuration.network.hidden;
-  const auto side_of = [&](const ChipFile& chip) {
-    const int largest = largest_hidden(chip.chip, without_plan(base));
-    const int size = hidden > 0 ? hidden : std::max(base.granule, largest);
-    return TrainingSide{case_of(chip.chip, base, &Recurrent::hidden, size), largest};
-  };
-  TrainingWhatIf answer{compare_chips<TrainingSide>(base.chip, changes, side_of)};
-  if (!ranks_numbers || !answer.base.fits()) {
-    return answer;
-  }
-  const Training& training = answer.base.training;
-  const auto asked = [&](int granule) {
-    TrainingQuestion sizes = base;
-    sizes.granule = granule;
-    return AskedOfChips{
-        [sizes](const Chip& chip, int expected, int stride) {
-          return largest_hidden(chip, sizes, expected, stride) / sizes.granule;
-        },
-        [&](const Chip& chip) {
-          return plan_time({chip.name, training, plan_training_on_chip(chip, training, base.constraints)});
-        },
-        std::max(1, answer.base.largest_hidden / granule)};
-  };
-  answer.sensitivity = sensitivities(base.chip, asked(base.granule));
-  answer.one_more = one_more(base.chip, asked(1));
-  return answer;
+SideOf<TrainingCase> side_of(const ChipFile& chip, const TrainingQuestion& question) {
+  const int largest = largest_hidden(chip.chip, without_plan(question)), hidden = question.configuration.network.hidden;
+  const int size = hidden > 0 ? hidden : std::max(question.granule, largest);
+  return {case_of(chip.chip, question, &Recurrent::hidden, size), largest};
 }
 
-std::optional<Interaction> interaction(const TrainingWhatIf& answer) {
-  return interaction(static_cast<const ComparedOf<TrainingSide>&>(answer), [](const TrainingSide& side) {
-    return AnswerNumbers{side.fits(), side.fits() ? side.planned->prediction.step_us : 0, side.largest_hidden};
-  });
+AskedOfChips asked_of_chips(const TrainingQuestion& question, const SideOf<TrainingCase>& base, int granule) {
+  TrainingQuestion sizes = question;
+  sizes.granule = granule;
+  return {[sizes](const Chip& chip, int expected, int stride) {
+            return largest_hidden(chip, sizes, expected, stride) / sizes.granule;
+          },
+          [training = base.training, constraints = question.constraints](const Chip& chip) {
+            return plan_time({chip.name, training, plan_training_on_chip(chip, training, constraints)});
+          },
+          std::max(1, base.largest_hidden / granule)};
 }
 
-TrainingTarget reach_training(const TrainingQuestion& asked, const TargetQuestion& words) {
+TargetOf<TrainingCase> reach(const TrainingQuestion& asked, const TargetQuestion& words) {
   TrainingQuestion question = without_plan(asked);
-  const Target& target = words.target;
-  take_hidden(question.configuration.network, target);
+  take_hidden(question.configuration.network, words.target);
   const Training training = training_of(question.configuration, question.stack);
-  return {reach(question, training, target.step_us, words), target};
+  return {reach(question, training, words.target.step_us, words), words.target};
 }
 
 }  // namespace onchip

@@ -4,6 +4,7 @@
 // training is chosen here, for whoever prints, replays or launches it.
 #pragma once
 
+#include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/training/planner.hpp"
 
@@ -71,20 +72,36 @@ Training training_of(const Configuration& configuration, const Stack& stack);
 
 // An answer of a chip.
 struct TrainingCase {
+  static constexpr bool kHasSize = true;
+
   std::string chip;
   Training training;
   Found<PlannedTraining> planned = Found<PlannedTraining>::nothing("");
   bool fits() const { return planned && is_on_chip(planned->plan) && planned->prediction.footprint.fits; }
+  std::string why_not() const;  // "" of what fits
 };
-
 PlanTime plan_time(const TrainingCase& answer);
+inline const Recurrent& network_of(const TrainingCase& answer) {
+  return answer.training.network;
+}
+std::string describe(const TrainingCase& answer);  // "lstm H=1024 B=64 fp16, 1 layer, ..., training on H200"
+const Columns<TrainingCase>& columns_of(const TrainingCase&);
+inline Json to_json(const TrainingCase& answer) {
+  return columns_of(answer).json(answer);
+}
 
+RankOf<TrainingCase> rank(const TrainingQuestion& question);
+
+// An iteration with the chosen plan, and beside it what libraries and, where it is a library's, the kernels take.
 struct TrainingAnswer : TrainingCase {
   std::vector<RankedTraining> ranking;
 };
 // Throws InputError where the network cannot be trained, or a given plan cannot be built for it.
 TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
                                 const TrainingConstraints& constraints = {});
+inline TrainingAnswer predict(const TrainingQuestion& question) {
+  return predict_training(question.chip, training_of(question.configuration, question.stack), question.constraints);
+}
 
 // The largest of a number with which the weights stay on the chip in both passes, all others as they are.
 struct TrainingLimit {
@@ -96,32 +113,18 @@ struct TrainingFit {
   TrainingCase answer;  // of the size that was asked for, or else of the largest
   std::vector<TrainingLimit> limits;
   std::optional<ReachedOf<TrainingCase>> to_fit = {};  // of what does not fit: the least of the chip's numbers
+
+  bool fits() const { return answer.fits(); }
 };
-TrainingFit fit_training(const TrainingQuestion& question);
+TrainingFit fit(const TrainingQuestion& question);
 // The largest hidden size that fits alone; if none does, the least.
 TrainingCase largest_training(const TrainingQuestion& question);
 
-struct TrainingSide : TrainingCase {
-  int largest_hidden = 0;
-};
-struct TrainingWhatIf : ComparedOf<TrainingSide> {
-  std::optional<std::vector<Sensitivity>> sensitivity = {};  // of a base that fits
-  std::optional<std::vector<OneMore>> one_more = {};
-};
-TrainingWhatIf what_if_training(const TrainingQuestion& base, const std::vector<std::string>& changes,
-                                bool ranks_numbers = true);
-std::optional<Interaction> interaction(const TrainingWhatIf& answer);
+SideOf<TrainingCase> side_of(const ChipFile& chip, const TrainingQuestion& question);
+AskedOfChips asked_of_chips(const TrainingQuestion& question, const SideOf<TrainingCase>& base, int granule);
+TargetOf<TrainingCase> reach(const TrainingQuestion& question, const TargetQuestion& target);
 
-// What the chip must have at least: `words` has the target, what is varied and prices.
-struct TrainingTarget : ReachedOf<TrainingCase> {
-  Target target;
-};
-TrainingTarget reach_training(const TrainingQuestion& question, const TargetQuestion& words);
-
-Json to_json(const TrainingCase& answer);
 Json to_json(const TrainingAnswer& answer);
 Json to_json(const TrainingFit& answer);
-Json to_json(const TrainingWhatIf& answer);
-Json to_json(const TrainingTarget& answer);
 
 }  // namespace onchip

@@ -132,7 +132,7 @@ TEST_CASE("what-if finds the least of a chip's numbers for a time, and it is the
 }
 
 TEST_CASE("options of recurrent networks contradict --network, and its options need it", "[fast]") {
-  for (const char* wrong : {"--hidden 5", "--batch 3", "--plan all", "--family auto"}) {
+  for (const char* wrong : {"--hidden 5", "--batch 3", "--layers 2", "--family auto"}) {
     const Run refused = run("predict --network spdnn:1024x12 " + std::string(wrong));
     CHECK(refused.status == 2);
     CHECK(refused.err.find("contradicts --network") != std::string::npos);

@@ -34,15 +34,16 @@ TEST_CASE("each family's plan is the same text where it is predicted, replayed a
     const std::string text = seed % 2 == 0 ? random_blocks_network(seed, 200, 5) : random_network_text(seed, 120, 5);
     INFO(text);
     const FeedForward network = read_network(text);
-    const ExaminedNetwork examined = examine(network);
-    const Activity activity = activity_of(network, {.images = "digits:300"});
+    const FeedForwardQuestion question = question_of(chip, {text, {.images = "digits:300"}});
+    const ExaminedNetwork& examined = *question.network;
+    const Activity& activity = *question.activity;
     InferencePlanner planner(network, target, plan_images(activity));
     const auto launched = [&](const InferenceConstraints& constraints) {
       const Found<FeedForwardPlan> plan = planner.best(constraints);
       REQUIRE(plan);
       return planner.program(*plan).text;
     };
-    CHECK(launched({}) == answer(chip, examined, activity).plan_text());
+    CHECK(launched({}) == predict(question).answer.plan_text());
     for (const RankedInference& ranked : rank_plans(chip.chip, examined, activity)) {
       INFO(ranked.family);
       const InferenceConstraints of_family{.family = std::string(ranked.family)};
@@ -78,7 +79,7 @@ TEST_CASE("what C and Python run is what predict prices where no images are give
     INFO(text);
     const FeedForward network = read_network(text);
     CHECK(kernel_inference(network, target_of(chip.chip))->plan() ==
-          answer(chip, examine(network), activity_of(network, {})).plan_text());
+          predict(question_of(chip, {text})).answer.plan_text());
   }
 }
 

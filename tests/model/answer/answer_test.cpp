@@ -132,7 +132,7 @@ TEST_CASE("a better number on a chip never slows the pick, and what fits still f
 int tried_remedies(int number, unsigned seed) {
   int i = 0, remedies = 0;
   for (const DrawnQuestion& drawn : draw_questions(number, seed)) {
-    Question question{chip_file(i++), {}};
+    RecurrentQuestion question{chip_file(i++), {}};
     question.configuration.network = drawn.network;
     question.configuration.mask = drawn.mask;
     question.configuration.constraints.tier = Tier::shared_memory;
@@ -141,7 +141,7 @@ int tried_remedies(int number, unsigned seed) {
     for (const Remedy& remedy : answer.to_fit) {
       CAPTURE(describe(question.configuration.network), question.chip.chip.name, remedy.option);
       ++remedies;
-      Question helped = question;
+      RecurrentQuestion helped = question;
       if (remedy.what == "hidden") {
         helped.configuration.network.hidden = static_cast<int>(remedy.to);
         CHECK(remedy.option == "--hidden " + std::to_string(static_cast<int>(remedy.to)));
@@ -153,7 +153,7 @@ int tried_remedies(int number, unsigned seed) {
         const ChipKey& key = *find_key(remedy.what);
         CHECK(helped.chip.chip.*key.member == remedy.to);
         const double less = remedy.to - choices(question.chip.chip, remedy.what).step;
-        Question nearly = question;
+        RecurrentQuestion nearly = question;
         set_chip_key(nearly.chip, remedy.what + "=" + format_quantity(less, key.dimension));
         CHECK_FALSE(fit(nearly).fits());
       }
@@ -170,7 +170,7 @@ TEST_CASE("each remedy makes a network fit, and the next smaller one does not", 
 }
 
 TEST_CASE("what stays on the SMs says where streaming is quicker, and the answers agree", "[fast]") {
-  Question question{find_chip("h200"), {}};
+  RecurrentQuestion question{find_chip("h200"), {}};
   question.configuration.network = {Cell::relu, Precision::fp16, 7392, 4, 256, 0.3};
   question.configuration.constraints.tier = Tier::shared_memory;
   const FitAnswer kept = fit(question);

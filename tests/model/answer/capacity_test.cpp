@@ -45,7 +45,7 @@ TEST_CASE("sensitivities name the resource that binds", "[fast][long]") {
     fix<&SparsePlan::loads_in_flight>(constraints, 4);
   }
   CAPTURE(name(tier));
-  const auto found = sensitivities(chip, network, RowProfile::uniform(network), 32, constraints);
+  const auto found = sensitivities(chip, asked_of_chips(network, RowProfile::uniform(network), 32, constraints));
   REQUIRE(found.size() >= 5);
   const auto hidden_percent = [&](std::string_view key) {
     const auto at = std::find_if(found.begin(), found.end(), [&](const Sensitivity& s) { return s.key == key; });

@@ -25,8 +25,13 @@ int draws(int few) {
   return number == nullptr ? few : std::atoi(number);
 }
 
+struct AskedTarget {
+  RecurrentQuestion base;
+  TargetQuestion words;
+};
+
 // Whether the planner's answer on a chip with these changes reaches the target.
-bool reaches(const Question& question, const Target& target, const std::vector<std::string>& changes,
+bool reaches(const RecurrentQuestion& question, const Target& target, const std::vector<std::string>& changes,
              const RowProfile& rows) {
   ChipFile chip = question.chip;
   try {
@@ -41,11 +46,11 @@ bool reaches(const Question& question, const Target& target, const std::vector<s
 }
 
 // A network that may or may not reach a target as it is.
-TargetQuestion drawn_target(const DrawnQuestion& drawn, std::mt19937& draw) {
+AskedTarget drawn_target(const DrawnQuestion& drawn, std::mt19937& draw) {
   constexpr std::array kChips{"h200", "a100", "rtx 4090"};
   constexpr std::array<const char*, 6> kKeys{"sm.count", "registers.per_sm", "shared_memory.per_sm",
                                              "sm.clock", "exchange.latency", "shared_memory.banks"};
-  TargetQuestion question{{find_chip(kChips[draw() % kChips.size()]), {}}, {}, {kKeys[draw() % kKeys.size()]}, {}};
+  AskedTarget question{{find_chip(kChips[draw() % kChips.size()]), {}}, {{}, {kKeys[draw() % kKeys.size()]}}};
   Configuration& configuration = question.base.configuration;
   configuration.network = drawn.network;
   configuration.mask = drawn.mask;
@@ -53,12 +58,12 @@ TargetQuestion drawn_target(const DrawnQuestion& drawn, std::mt19937& draw) {
   if (draw() % 3 == 0) {  // to fit
     constexpr int kLarge = 4;
     configuration.network.hidden *= kLarge;
-    question.target.hidden = configuration.network.hidden;
+    question.words.target.hidden = configuration.network.hidden;
     configuration.constraints.tier = Tier::shared_memory;
   } else {
     const PlannedNetwork now = decided_by_model(question.base.chip.chip, configuration, row_profile(configuration));
     const double times = 0.6 + 0.01 * static_cast<double>(draw() % 100);
-    question.target.step_us = times * now.prediction.step_us;
+    question.words.target.step_us = times * now.prediction.step_us;
   }
   return question;
 }
@@ -82,18 +87,18 @@ TEST_CASE("the least that reaches a target is what trying every value finds", "[
   int reached = 0, less = 0, more = 0;
   std::mt19937 draw(33);
   for (const DrawnQuestion& drawn : draw_questions(number, 33)) {
-    const TargetQuestion question = drawn_target(drawn, draw);
-    const Question& base = question.base;
-    const TargetAnswer answer = reach(question);
+    const AskedTarget question = drawn_target(drawn, draw);
+    const RecurrentQuestion& base = question.base;
+    const TargetOf<RecurrentCase> answer = reach(question.base, question.words);
     const RowProfile rows = row_profile(base.configuration);
-    const Choices all = choices(base.chip.chip, question.vary.front());
+    const Choices all = choices(base.chip.chip, question.words.vary.front());
     std::vector<char> good(static_cast<std::size_t>(all.best - all.worst + 1));
     parallel_for(static_cast<int>(good.size()), all_cores(), [&](int i) {
-      good[static_cast<std::size_t>(i)] = reaches(base, question.target, {all.assignment(all.worst + i)}, rows);
+      good[static_cast<std::size_t>(i)] = reaches(base, question.words.target, {all.assignment(all.worst + i)}, rows);
     });
-    const LeastValue& found = answer.alone.front();
-    CAPTURE(base.chip.chip.name, describe(base.configuration.network), question.vary.front(),
-            question.target.step_us.value_or(0), found.at.option);
+    const LeastOf<RecurrentCase>& found = answer.alone.front();
+    CAPTURE(base.chip.chip.name, describe(base.configuration.network), question.words.vary.front(),
+            question.words.target.step_us.value_or(0), found.at.option);
     const auto first = std::ranges::find(good, 1);
     CHECK(found.reaches == (first != good.end()));
     if (first == good.end()) {
@@ -125,7 +130,7 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
   std::mt19937 draw(34);
   const int number = draws(2);
   for (const DrawnQuestion& drawn : draw_questions(number, 34)) {
-    TargetQuestion question{{coarse, {}}, {}, {"registers.per_sm", "shared_memory.per_sm"}, {}};
+    AskedTarget question{{coarse, {}}, {{}, {"registers.per_sm", "shared_memory.per_sm"}}};
     Configuration& configuration = question.base.configuration;
     configuration.network = {drawn.network.cell,
                              Precision::fp16,
@@ -134,10 +139,11 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
                              1,
                              drawn.network.density / 2};
     configuration.constraints.tier = Tier::shared_memory;
-    question.target.hidden = configuration.network.hidden;
+    question.words.target.hidden = configuration.network.hidden;
     const double per_register = 0.001 * static_cast<double>(1 + draw() % 30);
-    question.prices = {{find_key("registers.per_sm"), per_register}, {find_key("shared_memory.per_sm"), 1.0 / 1024}};
-    const TargetAnswer answer = reach(question);
+    question.words.prices = {{find_key("registers.per_sm"), per_register},
+                             {find_key("shared_memory.per_sm"), 1.0 / 1024}};
+    const TargetOf<RecurrentCase> answer = reach(question.base, question.words);
     const RowProfile rows = row_profile(configuration);
     const Choices registers = choices(coarse.chip, "registers.per_sm"),
                   memory = choices(coarse.chip, "shared_memory.per_sm");
@@ -146,7 +152,7 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
     int before = memory.best + 1;
     for (int a = registers.worst; a <= registers.best; ++a) {
       for (int b = memory.worst; b < before; ++b) {
-        if (reaches(question.base, question.target, {registers.assignment(a), memory.assignment(b)}, rows)) {
+        if (reaches(question.base, question.words.target, {registers.assignment(a), memory.assignment(b)}, rows)) {
           corners.push_back({registers.value(a), memory.value(b)});
           cheapest = std::min(cheapest, per_register * (registers.value(a) - coarse.chip.registers_per_sm) +
                                             (memory.value(b) - coarse.chip.smem_bytes_per_sm) / 1024);
@@ -156,7 +162,7 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
     }
     CAPTURE(describe(configuration.network), per_register);
     std::vector<std::vector<double>> found;
-    std::ranges::transform(answer.trade_off, std::back_inserter(found), &Varied::values);
+    std::ranges::transform(answer.trade_off, std::back_inserter(found), &VariedOf<RecurrentCase>::values);
     CHECK(found == corners);
     CHECK(answer.cheapest.has_value() == !corners.empty());
     if (answer.cheapest) {
@@ -166,12 +172,12 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
 }
 
 TEST_CASE("what is out of reach says what comes nearest", "[fast]") {
-  TargetQuestion question{{find_chip("h200"), {}}, {0, 0.05}, {"sm.clock", "sm.count"}, {}};
+  AskedTarget question{{find_chip("h200"), {}}, {{0, 0.05}, {"sm.clock", "sm.count"}}};
   question.base.configuration.network = {Cell::relu, Precision::fp16, 2304, 4, 1, 0.3};
-  const TargetAnswer answer = reach(question);
+  const TargetOf<RecurrentCase> answer = reach(question.base, question.words);
   CHECK_FALSE(answer.reaches());
   CHECK(answer.trade_off.empty());
-  for (const LeastValue& least : answer.alone) {
+  for (const LeastOf<RecurrentCase>& least : answer.alone) {
     CHECK_FALSE(least.reaches);
     CHECK(least.at.answer.planned.prediction.step_us > 0.05);
     CHECK(least.at.answer.planned.prediction.step_us < answer.base.planned.prediction.step_us);
@@ -181,21 +187,20 @@ TEST_CASE("what is out of reach says what comes nearest", "[fast]") {
 }
 
 TEST_CASE("a target asked in JSON has the answer of the same question", "[fast]") {
-  Question base{find_chip("h200"), {}};
+  RecurrentQuestion base{find_chip("h200"), {}};
   base.configuration.network = {Cell::gru, Precision::fp16, 0, 4, 256, 0.3};
   const std::vector<std::string> targets{"hidden=700"}, vary{"sm.count"}, prices{"sm.count=2"};
   const std::string network = R"("network": {"cell": "gru"}, "target": ["hidden=700"])";
   const Json json =
       ask(base.chip, R"({"ask": "what_if", "vary": ["sm.count"], "price": ["sm.count=2"], )" + network + "}");
-  CHECK(json == to_json(reach(target_question(base, targets, vary, prices))));
+  CHECK(json == to_json(reach(base, target_question(targets, vary, prices))));
   CHECK(json.at("cheapest").at("values").at("sm.count") < 132);
   CHECK_THROWS_AS(ask(base.chip, R"({"ask": "fit", )" + network + "}"), InputError);
 }
 
 TEST_CASE("targets and prices are read, and others refused with what is expected", "[fast]") {
-  const Question base{find_chip("h200"), {}};
-  const auto read = [&](const std::string& target, const std::string& price) {
-    return target_question(base, std::array{target}, {}, std::array{price});
+  const auto read = [](const std::string& target, const std::string& price) {
+    return target_question(std::array{target}, {}, std::array{price});
   };
   const TargetQuestion question = read("step_us <= 2.5", "shared_memory.per_sm=2/KiB");
   CHECK(question.target.step_us == 2.5);
@@ -209,6 +214,6 @@ TEST_CASE("targets and prices are read, and others refused with what is expected
                     "price: found 'sm.count=7/KiB': unit 'KiB' does not fit: expected 1");
   CHECK_THROWS_AS(read("hidden=512", "sm.count=-7"), InputError);
   for (const char* key : {"shared_memory.per_block", "compute_capability.major", "sm.cuont"}) {
-    CHECK_THROWS_AS(choices(base.chip.chip, key), InputError);
+    CHECK_THROWS_AS(choices(find_chip("h200").chip, key), InputError);
   }
 }

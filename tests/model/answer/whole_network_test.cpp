@@ -11,8 +11,8 @@ using namespace onchip;
 
 namespace {
 
-Question question_of(Cell cell, int hidden, int batch, double density, int steps) {
-  Question question{find_chip("h200"), {}};
+RecurrentQuestion question_of(Cell cell, int hidden, int batch, double density, int steps) {
+  RecurrentQuestion question{find_chip("h200"), {}};
   question.configuration.network = {cell, Precision::fp16, hidden, batch, steps, density};
   return question;
 }
@@ -28,7 +28,7 @@ double sum(const WholeNetworkAnswer& answer, std::string_view name, int layer = 
 }  // namespace
 
 TEST_CASE("a whole network's parts sum to its time, and its recurrences are the steps of one layer", "[fast]") {
-  const Question question = question_of(Cell::lstm, 512, 4, 0.2, 200);
+  const RecurrentQuestion question = question_of(Cell::lstm, 512, 4, 0.2, 200);
   const WholeNetworkAnswer answer = predict(question, {.layers = 3, .bidirectional = true, .input = 128});
   REQUIRE(answer.parts.size() == 3 * 2 * 3);
   double us = 0, low = 0, high = 0;
@@ -61,7 +61,7 @@ TEST_CASE("more layers, steps, samples or elements of the input take longer", "[
 }
 
 TEST_CASE("what does not fit has no parts, and a library's plan is refused", "[fast]") {
-  Question question = question_of(Cell::relu, 60000, 4, 0.5, 10);
+  RecurrentQuestion question = question_of(Cell::relu, 60000, 4, 0.5, 10);
   CHECK(predict(question, {.layers = 2}).parts.empty());
   CHECK(to_json(predict(question, {.layers = 2})).at("sequence").at("us").is_null());
   question.configuration.constraints.family = "cudnn";

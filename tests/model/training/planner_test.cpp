@@ -351,7 +351,7 @@ TEST_CASE("the JSON of a training has its plan, phases, bytes and libraries", "[
   CHECK(json["fits"] == true);
   CHECK(json["stash_bytes"] == 6 * 2 * 256 * 64 * 512);
   CHECK(json["libraries"][0]["library"] == "cudnn");
-  CHECK(parse_training_plan(json["text"].get<std::string>()) == answer.planned->plan);
+  CHECK(parse_training_plan(json["plan"]["text"].get<std::string>()) == answer.planned->plan);
 }
 
 // ---- fit and what-if ------------------------------------------------------------------------------------------------
@@ -375,43 +375,43 @@ TEST_CASE("the largest training fits and the next does not, in hidden units, bat
   for (TrainingQuestion asked :
        {question(Cell::lstm, 0, 64), question(Cell::gru, 0, 300), question(Cell::lstm, 0, 4, 0.2)}) {
     asked.granule = asked.configuration.network.density < 1 ? 256 : 32;
-    const TrainingFit fit = fit_training(asked);
+    const TrainingFit found = fit(asked);
     CAPTURE(asked.configuration.network.batch);
-    CHECK(fit.answer.fits());
-    REQUIRE(fit.limits.size() == 3);
-    CHECK(fit.answer.training.network.hidden == fit.limits[0].largest);
-    CHECK_FALSE(fit.to_fit);
-    asked.configuration.network.hidden = fit.limits[0].largest;
+    CHECK(found.answer.fits());
+    REQUIRE(found.limits.size() == 3);
+    CHECK(found.answer.training.network.hidden == found.limits[0].largest);
+    CHECK_FALSE(found.to_fit);
+    asked.configuration.network.hidden = found.limits[0].largest;
     CHECK(fits(asked));
     asked.configuration.network.hidden += asked.granule;
     CHECK_FALSE(fits(asked));
-    CHECK(fit.limits[0].why.find(std::to_string(asked.configuration.network.hidden)) == 0);
-    CHECK(fit.limits[1].what == "batch");
-    CHECK(fit.limits[1].largest >= asked.configuration.network.batch);
-    CHECK(fit.limits[2].largest > 256);
+    CHECK(found.limits[0].why.find(std::to_string(asked.configuration.network.hidden)) == 0);
+    CHECK(found.limits[1].what == "batch");
+    CHECK(found.limits[1].largest >= asked.configuration.network.batch);
+    CHECK(found.limits[2].largest > 256);
   }
 }
 
 TEST_CASE("what does not fit is told with the least of each chip number that makes it fit", "[fast]") {
   const TrainingQuestion asked = question(Cell::lstm, 2560, 16);
-  const TrainingFit fit = fit_training(asked);
-  CHECK_FALSE(fit.answer.fits());
-  CHECK(fit.answer.planned.why().find("there are 132") != std::string::npos);
-  REQUIRE(fit.to_fit);
+  const TrainingFit found = fit(asked);
+  CHECK_FALSE(found.answer.fits());
+  CHECK(found.answer.planned.why().find("there are 132") != std::string::npos);
+  REQUIRE(found.to_fit);
   int reached = 0;
-  for (const LeastOf<TrainingCase>& least : fit.to_fit->alone) {
+  for (const LeastOf<TrainingCase>& least : found.to_fit->alone) {
     if (least.reaches) {
       ++reached;
       CHECK(least.at.answer.fits());
     }
   }
   CHECK(reached >= 1);
-  CHECK(to_json(fit)["to_fit"].size() == 3);
+  CHECK(to_json(found)["to_fit"].size() == 3);
 }
 
 TEST_CASE("a changed chip trains faster or larger, alone and together", "[fast]") {
   const TrainingQuestion asked = question(Cell::gru, 512, 64);
-  const TrainingWhatIf answer = what_if_training(asked, {"sm.clock=+10%", "sm.count=+50%"}, false);
+  const WhatIfOf<TrainingCase> answer = what_if(asked, {"sm.clock=+10%", "sm.count=+50%"}, false);
   REQUIRE(answer.changed);
   REQUIRE(answer.alone.size() == 2);
   CHECK(answer.alone[0].side->planned->prediction.step_us < answer.base.planned->prediction.step_us);
@@ -422,7 +422,7 @@ TEST_CASE("a changed chip trains faster or larger, alone and together", "[fast]"
   TargetQuestion words;
   words.target.step_us = 0.8 * answer.base.planned->prediction.step_us;
   words.vary = {"sm.clock"};
-  const TrainingTarget target = reach_training(asked, words);
+  const TargetOf<TrainingCase> target = reach(asked, words);
   CHECK_FALSE(target.base_reaches);
   REQUIRE(target.alone.at(0).reaches);
   CHECK(target.alone[0].at.answer.planned->prediction.step_us <= *words.target.step_us);

@@ -3,8 +3,9 @@
 // comes from. The table, CSV and JSON of the answer and its part of docs/output.md are made of that list.
 #pragma once
 
-#include "experiments/command/output.hpp"
+#include "model/base/json.hpp"
 #include "model/base/statistics.hpp"
+#include "model/base/table.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -20,8 +21,8 @@
 
 namespace onchip {
 
-// What a row has under a column: nothing where there is none of it. Json: a list in JSON only, or an object whose
-// "text" is the cell of CSV.
+// What a row has under a column: nothing where there is none of it. Json: a list or null in JSON only, or an object
+// whose "text" is the cell of CSV.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Json>;
 
 // Of whatever a column's function returns.
@@ -59,9 +60,6 @@ void put_in_json(const ColumnInfo& column, const Value& value, Json& json);  // 
 Json timing_json(const Timing& timing);
 std::string list_text(const Table& one_row, std::span<const ColumnInfo> columns);
 
-// What the columns of these rows mean, as an answer of its own.
-Report explain(std::span<const ColumnGroup> groups);
-
 inline constexpr const char* kTimeInJson =
     "the same with its spread: `median`, `low`, `high`, `samples`, and `within_percent`, how far the median's 95 % "
     "interval reaches";
@@ -80,6 +78,15 @@ class Columns {
   template <typename Get>
   void add_to_json(std::string name, std::string help, Get get, std::string place = {}) {
     add(std::move(name), "", std::move(help), get, std::move(place), In::json);
+  }
+
+  // All columns of what `get(row)` is.
+  template <typename Part, typename Get>
+  void add_all(const Columns<Part>& part, Get get) {
+    for (std::size_t i = 0; i < part.infos().size(); ++i) {
+      infos_.push_back(part.infos()[i]);
+      values_.push_back([&part, i, get](const Row& row) { return part.value(std::invoke(get, row), i); });
+    }
   }
 
   // A measured time, `get(row)` a Timing, of no samples where there is none: in CSV its median, in JSON an object.
@@ -114,6 +121,8 @@ class Columns {
   }
 
   ColumnGroup group(std::string rows) const { return {std::move(rows), infos_}; }
+  const std::vector<ColumnInfo>& infos() const { return infos_; }
+  Value value(const Row& row, std::size_t column) const { return values_[column](row); }
 
   // Of the names that are given, or of all.
   Table table(std::span<const Row> rows, const std::vector<std::string_view>& names = {}) const {

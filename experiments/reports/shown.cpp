@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/reports/shown.hpp"
+
+#include "model/base/units.hpp"
+
+namespace onchip {
+namespace {
+
+std::vector<ShownNumber> resources_of(const Footprint& footprint) {
+  std::vector<ShownNumber> resources;
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    const auto& [name, unit] = kResources[i];
+    const ResourceUse& use = footprint.resources[i];
+    resources.push_back(
+        {unit.starts_with("bytes") ? std::string(name) + " (" + std::string(unit) + ")" : std::string(unit),
+         format_number(use.used) + " of " + format_number(use.available)});
+  }
+  return resources;
+}
+
+void take_prediction(Shown& shown, const Prediction& prediction) {
+  shown.low_us = prediction.low_us;
+  shown.high_us = prediction.high_us;
+  shown.binding = shown.time.fits ? prediction.binding() : "";
+  shown.terms = prediction.terms;
+  shown.more = resources_of(prediction.footprint);
+}
+
+}  // namespace
+
+std::string ms(double us) {
+  return fixed(1e-3 * us, us < 1e3 ? 3 : us < 1e5 ? 2 : 0);
+}
+
+std::string time_text(const Prediction& prediction) {
+  return fixed(prediction.step_us, 2) + " us (95 %: " + fixed(prediction.low_us, 2) + " to " +
+         fixed(prediction.high_us, 2) + ")";
+}
+
+std::string Shown::number(double us) const {
+  return unit == "ms" ? ms(us) : fixed(us, 3);
+}
+
+Shown shown(const RecurrentCase& answer) {
+  const auto& [network, plan, prediction] = static_cast<const PlannedNetwork&>(answer.planned);
+  Shown of{.title = describe(network) + " on " + answer.chip, .time = plan_time(answer), .hidden = network.hidden};
+  of.says = answer.fits() ? time_text(prediction) : explain(prediction.footprint);
+  take_prediction(of, prediction);
+  return of;
+}
+
+Shown shown(const FeedForwardCase& answer) {
+  const InferencePrice& price = answer.price;
+  Shown of{.title = answer.network->name + ", " + std::to_string(answer.activity->images) + " images on " + answer.chip,
+           .what = "inference",
+           .unit = "ms",
+           .time = plan_time(answer),
+           .low_us = price.low_us,
+           .high_us = price.high_us};
+  of.says = answer.runs() ? ms(price.us) + " ms (95 %: " + ms(price.low_us) + " to " + ms(price.high_us) + "), " +
+                                std::string(answer.family())
+                          : answer.problem;
+  of.binding = price.binding();
+  of.terms = price.terms;
+  if (price.floor_us > 0) {
+    of.more.push_back({"floor, ms", ms(price.floor_us), price.floor_us});
+  }
+  of.more.push_back({"TeraEdges/s", fixed(answer.tera_edges_per_s, 1), answer.tera_edges_per_s});
+  of.more.push_back({"images on each SM", std::to_string(answer.images_per_sm), double{1} * answer.images_per_sm});
+  return of;
+}
+
+Shown shown(const TrainingCase& answer) {
+  Shown of{.title = describe(answer), .time = plan_time(answer), .hidden = answer.training.network.hidden};
+  of.says = answer.fits() ? fixed(of.time.us, 3) + " us" : answer.why_not();
+  if (answer.planned) {
+    take_prediction(of, answer.planned->prediction);
+  }
+  return of;
+}
+
+}  // namespace onchip

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/verbs/question.hpp"
+
+#include "experiments/feed_forward/questions.hpp"
+#include "experiments/training/answers.hpp"
+
+namespace onchip {
+
+Question read_question(const Options& options, const ChipFile& chip, const QuestionNeeds& needs) {
+  if (asks_feed_forward(options, needs.recurrent)) {
+    FeedForwardQuestion question = read_feed_forward(options);
+    question.chip = chip;
+    return question;
+  }
+  const int granule = options.flag("granule") ? read_granule(options) : RecurrentQuestion{}.granule;
+  if (asks_training(options)) {
+    TrainingQuestion question = read_training_question(options, needs.hidden);
+    question.chip = chip;
+    question.granule = granule;
+    return question;
+  }
+  return RecurrentQuestion{chip, read_configuration(options, needs.hidden, needs.all_families), granule};
+}
+
+}  // namespace onchip

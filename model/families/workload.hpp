@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is to be computed, and the plans that map it on a chip, of all workloads and families.
+#pragma once
+
+#include "model/base/error.hpp"
+#include "model/families/plan.hpp"
+#include "model/feed_forward/plan/feed_forward_plan.hpp"
+#include "model/training/training_plan.hpp"
+
+#include <concepts>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+namespace onchip {
+
+using Workload = std::variant<Recurrent, FeedForward, Training>;
+
+namespace detail {
+template <typename... Variants>
+struct Joined;
+template <typename... A, typename... B, typename... C>
+struct Joined<std::variant<A...>, std::variant<B...>, std::variant<C...>> {
+  using type = std::variant<A..., B..., C...>;
+};
+}  // namespace detail
+
+// Each family's P::Workload says what its plans map.
+using Plan = detail::Joined<RecurrentPlan, FeedForwardPlan, TrainingPlan>::type;
+
+// What every family has, of whatever workload; a workload's own concept asks for more (model/plan/family.hpp).
+template <typename P>
+concept AnyFamily = requires(const P& plan) {
+  requires std::constructible_from<Workload, typename P::Workload>;
+  { P::kName } -> std::convertible_to<std::string_view>;
+  { P::kIsOnChip } -> std::convertible_to<bool>;
+  { fields(plan) } -> std::same_as<std::span<const Field<P>>>;
+};
+
+std::string to_string(const Plan& plan);
+// Throws InputError with the nearest family's or field's name.
+Plan parse_plan(std::string_view text);
+
+// "a recurrent network", as the plan's workload is called.
+std::string_view workload_name(const Plan& plan);
+
+// Whether a workload has a family of this name, or of the name that a plan's text begins with.
+template <typename W>
+bool has_family(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(' '));
+  return [&]<typename... P>(std::type_identity<std::variant<P...>>) {
+    return ((std::is_same_v<typename P::Workload, W> && P::kName == name) || ...);
+  }(std::type_identity<Plan>{});
+}
+
+// The same plan, of one workload: RecurrentPlan, FeedForwardPlan or TrainingPlan. Throws InputError for a plan of
+// another.
+template <typename Of>
+Of parse_plan_as(std::string_view text) {
+  const Plan plan = parse_plan(text);
+  return std::visit(
+      [&]<typename P>(const P& of_family) -> Of {
+        if constexpr (std::constructible_from<Of, P>) {
+          return of_family;
+        } else {
+          throw InputError("plan: '" + std::string(P::kName) + "' is a plan of " + std::string(workload_name(plan)));
+        }
+      },
+      plan);
+}
+
+}  // namespace onchip
