@@ -9,7 +9,6 @@
 // The tensors are named as in torch.nn.LSTM's state_dict: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..._l1.
 // Without a GPU it ends after 3.
 #include "kernels/api/confirmed_plan.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/timing.hpp"

@@ -2,8 +2,8 @@
 #include "experiments/feed_forward/inference_ways.hpp"
 
 #include "kernels/baselines/feed_forward.hpp"
-#include "kernels/feed_forward/network/inference_executor.hpp"
-#include "kernels/feed_forward/staged_program.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/parallel.hpp"

@@ -2,7 +2,7 @@
 #include "experiments/measurement/capture.hpp"
 
 #include "experiments/measurement/interpreted/interpret.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 
 #include <array>
 #include <span>

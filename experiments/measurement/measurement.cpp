@@ -3,7 +3,7 @@
 
 #include "experiments/measurement/interpreted/interpret.hpp"
 #include "kernels/baselines/random_fill.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"

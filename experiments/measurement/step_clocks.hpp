@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the time of a step goes: the kernel run once with a clock at each of its points
-// (kernels/recurrent/persistent_kernel.hpp).
+// (kernels/recurrent/recurrence.hpp).
 #pragma once
 
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 
 #include <array>
 

@@ -4,7 +4,7 @@
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/recurrent_report.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"

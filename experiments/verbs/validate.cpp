@@ -19,7 +19,7 @@
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/measurement/compilation.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #endif
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "kernels/api/confirmed_plan.hpp"
 
 #include "kernels/recurrent/program.hpp"
-#include "kernels/training/sparse_layout.hpp"
+#include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_program.hpp"
 #include "model/base/error.hpp"
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/baseline.hpp"
 
-#include "kernels/baselines/cublas.hpp"
-#include "kernels/baselines/cudnn.hpp"
-#include "kernels/baselines/cusparse.hpp"
+#include "kernels/baselines/libraries.hpp"
 
 #include <chrono>
 #include <iterator>
+#include <utility>
 
 namespace onchip {
 
@@ -45,7 +44,7 @@ std::vector<BaselineCandidate> baseline_candidates(const Recurrent& wanted) {
   return all;
 }
 
-std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
+std::shared_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix) {
   try {
     device_info();  // says in a plain sentence that there is no device, before a library says it in its own way
@@ -85,6 +84,109 @@ std::vector<Way> baseline_ways(const std::vector<BaselineCandidate>& candidates,
     way.preparation_s = std::chrono::duration<double>(Clock::now() - begin).count();
   }
   return ways;
+}
+
+// ---- as a graph -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A sequence is a few nodes per step; graphs of more steps than this take seconds to make, and gigabytes.
+constexpr std::size_t kMostNodes = 1 << 18;
+
+class Graph {
+ public:
+  explicit Graph(Baseline& baseline) {
+    const Stream stream;
+    // Thread-local: what other threads do meanwhile neither fails nor is captured.
+    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+    try {
+      baseline.enqueue(stream.get());
+    } catch (...) {
+      cudaStreamEndCapture(stream.get(), &graph_);
+      destroy();
+      cudaGetLastError();  // the failed capture's; a later check must not see it
+      throw;
+    }
+    try {
+      ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph_));
+      ONCHIP_CUDA_CHECK(cudaGraphGetNodes(graph_, nullptr, &nodes_));
+      if (nodes_ == 0 || nodes_ > kMostNodes) {
+        throw BaselineRefusal("a graph of " + std::to_string(nodes_) + " nodes: expected 1 to " +
+                              std::to_string(kMostNodes));
+      }
+      ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable_, graph_, 0));
+      ONCHIP_CUDA_CHECK(cudaGraphUpload(executable_, stream.get()));
+      stream.synchronize();
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~Graph() { destroy(); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void launch(cudaStream_t stream) const { ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable_, stream)); }
+  std::size_t nodes() const { return nodes_; }
+
+ private:
+  void destroy() {
+    if (executable_ != nullptr) {
+      cudaGraphExecDestroy(executable_);
+    }
+    if (graph_ != nullptr) {
+      cudaGraphDestroy(graph_);
+    }
+  }
+
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+  std::size_t nodes_ = 0;
+};
+
+class GraphBaseline final : public Baseline {
+ public:
+  explicit GraphBaseline(std::shared_ptr<Baseline> inner) : inner_(std::move(inner)), graph_(*inner_) {
+    inner_->poison_results();
+    const Stream stream;
+    graph_.launch(stream.get());
+    stream.synchronize();
+    inner_->check_results();
+  }
+
+  void enqueue(cudaStream_t stream) override { graph_.launch(stream); }
+  int steps() const override { return inner_->steps(); }
+  std::string settings() const override {
+    return inner_->settings() + ", CUDA graph of " + std::to_string(graph_.nodes()) + " nodes";
+  }
+  void poison_results() override { inner_->poison_results(); }
+  void check_results() const override { inner_->check_results(); }
+
+ private:
+  std::shared_ptr<Baseline> inner_;  // owns what the graph's nodes work on, so it goes last
+  Graph graph_;
+};
+
+}  // namespace
+
+std::shared_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner) {
+  return std::make_shared<GraphBaseline>(std::move(inner));
+}
+
+std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>& candidates) {
+  std::vector<BaselineCandidate> both;
+  for (const BaselineCandidate& candidate : candidates) {
+    const auto inner = [make = candidate.make, shared = std::make_shared<Shared<Baseline>>()](
+                           const Recurrent& network, const SparseMatrix& matrix) {
+      return shared->get([&] { return make(network, matrix); });
+    };
+    both.push_back({candidate.name, inner});
+    both.push_back(
+        {candidate.name + " graph",
+         [inner](const Recurrent& network, const SparseMatrix& matrix) { return as_graph(inner(network, matrix)); },
+         candidate.likely});
+  }
+  return both;
 }
 
 }  // namespace onchip

@@ -43,7 +43,7 @@ class Baseline {
 
 struct BaselineCandidate {
   std::string name;  // the library first: "cudnn PERSIST_STATIC B=8"
-  std::function<std::unique_ptr<Baseline>(const Recurrent&, const SparseMatrix&)> make;  // see make_baseline
+  std::function<std::shared_ptr<Baseline>(const Recurrent&, const SparseMatrix&)> make;  // see make_baseline
   bool likely = false;  // has been the fastest of its library at some size: enough where all of them take too long
 
   std::string library() const { return name.substr(0, name.find(' ')); }
@@ -80,12 +80,23 @@ class Shared {
 
 // `matrix`: [gates * hidden, hidden]; only what multiplies with a sparse matrix reads it. Throws BaselineRefusal with
 // the library's words.
-std::unique_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
+std::shared_ptr<Baseline> make_baseline(const BaselineCandidate& candidate, const Recurrent& network,
                                         const SparseMatrix& matrix);
 
 // The candidates as ways: each prepared, or with the reason why it refuses. A sample is a run of all its steps, in us
 // of one step. `say`: what is being prepared.
 std::vector<Way> baseline_ways(const std::vector<BaselineCandidate>& candidates, const Recurrent& network,
                                const SparseMatrix& matrix, const std::function<void(const std::string&)>& say);
+
+// ---- another baseline's whole sequence as one CUDA graph: the device goes from kernel to kernel without the host,
+// whose launches are what short steps wait for
+
+// Captures what inner->enqueue enqueues, uploads the graph, runs it once and checks the inner baseline's results.
+// Throws BaselineRefusal if it cannot be captured or has more nodes than is sensible.
+std::shared_ptr<Baseline> as_graph(std::shared_ptr<Baseline> inner);
+
+// The candidates, and behind each of them the same as a graph, named "<name> graph". Both run the same object, which is
+// made once. Of the two the graph is the likely one.
+std::vector<BaselineCandidate> with_graphs(const std::vector<BaselineCandidate>& candidates);
 
 }  // namespace onchip

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/baselines/cublas.hpp"
+#include "kernels/baselines/libraries.hpp"
 
-#include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/runtime/cublas.hpp"

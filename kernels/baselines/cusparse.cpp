@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/baselines/cusparse.hpp"
+#include "kernels/baselines/libraries.hpp"
 
-#include "kernels/baselines/cusparse_library.hpp"
-#include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
+#include "kernels/recurrent/recurrence.hpp"  // to_elements
 #include "model/base/numeric.hpp"
 
+#ifdef ONCHIP_HAS_CUSPARSE
+#include <cusparse.h>
+#endif
+
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 namespace onchip {
@@ -31,7 +38,58 @@ constexpr std::array<Algorithm, 5> kAlgorithms{{
 
 #ifdef ONCHIP_HAS_CUSPARSE
 
-using namespace cusparse;
+// ---- the library ----------------------------------------------------------------------------------------------------
+
+#define ONCHIP_CUSPARSE_FUNCTIONS(X) \
+  X(cusparseGetErrorString)          \
+  X(cusparseCreate)                  \
+  X(cusparseDestroy)                 \
+  X(cusparseGetVersion)              \
+  X(cusparseSetStream)               \
+  X(cusparseCreateCsr)               \
+  X(cusparseDestroySpMat)            \
+  X(cusparseCreateDnMat)             \
+  X(cusparseDestroyDnMat)            \
+  X(cusparseCreateDnVec)             \
+  X(cusparseDestroyDnVec)            \
+  X(cusparseSpMM_bufferSize)         \
+  X(cusparseSpMM_preprocess)         \
+  X(cusparseSpMM)                    \
+  X(cusparseSpMV_bufferSize)         \
+  X(cusparseSpMV_preprocess)         \
+  X(cusparseSpMV)
+
+struct Library : SharedLibrary {
+  ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_DECLARE)
+
+  Library() : SharedLibrary("ONCHIP_CUSPARSE", "libcusparse.so." + std::to_string(CUSPARSE_VER_MAJOR)) {
+    ONCHIP_CUSPARSE_FUNCTIONS(ONCHIP_LOAD)
+  }
+};
+
+const Library& library() {
+  return loaded<Library>();
+}
+
+void check(cusparseStatus_t status, const char* function) {
+  if (status != CUSPARSE_STATUS_SUCCESS) {
+    throw BaselineRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
+  }
+}
+#define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
+
+template <typename T, auto kCreate, auto kDestroy>
+using Owned = LibraryObject<T, library, check, kCreate, kDestroy>;
+using Handle = Owned<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
+using Csr = Owned<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
+using DenseMatrix = Owned<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;
+using DenseVector = Owned<cusparseDnVecDescr_t, &Library::cusparseCreateDnVec, &Library::cusparseDestroyDnVec>;
+
+constexpr std::array<cusparseSpMMAlg_t, 3> kSpmmAlgorithms{CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
+                                                           CUSPARSE_SPMM_CSR_ALG3};
+
+constexpr cusparseOperation_t kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
+constexpr cudaDataType kSums = CUDA_R_32F;
 
 // ---- tables ---------------------------------------------------------------------------------------------------------
 
@@ -60,15 +118,50 @@ struct Elements {
   }
 };
 
-class SparseProduct : public Product {
+template <Call kCall>
+class SparseProduct final : public Product {
+  static constexpr bool kIsMatrix = kCall == Call::spmm;
+  using Operand = std::conditional_t<kIsMatrix, DenseMatrix, DenseVector>;
+
  public:
-  SparseProduct(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements)
+  SparseProduct(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements,
+                int algorithm, const ProductStates& states)
       : type_(kTypes[static_cast<std::size_t>(network.precision)]),
+        algorithm_(algorithm - 1),
         elements_(std::move(elements)),
         csr_(matrix.rows, matrix.columns, matrix.nnz(), elements_->row_begin.data(), elements_->column.data(),
-             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {}
+             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {
+    for (int i = 0; i < 3; ++i) {
+      for (const auto& [operand, rows] : {std::pair{&state_[i], network.hidden}, {&result_[i], network.rows()}}) {
+        if constexpr (kIsMatrix) {
+          operand->emplace(rows, network.batch, states.leading(), states.data(i), type_.type,
+                           states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW);
+        } else {
+          operand->emplace(rows, states.data(i), type_.type);
+        }
+      }
+    }
+    const Stream stream;
+    use(stream.get());
+    std::size_t bytes = 0;
+    check(call(1, 0, 1, library().cusparseSpMM_bufferSize, library().cusparseSpMV_bufferSize, &bytes),
+          kIsMatrix ? "cusparseSpMM_bufferSize" : "cusparseSpMV_bufferSize");
+    workspace_.emplace(bytes);
+    const cusparseStatus_t status =
+        call(1, 0, 1, library().cusparseSpMM_preprocess, library().cusparseSpMV_preprocess, workspace_->data());
+    preprocessed_ = status == CUSPARSE_STATUS_SUCCESS;
+    if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {  // by an algorithm that has none, which is no reason to refuse
+      check(status, kIsMatrix ? "cusparseSpMM_preprocess" : "cusparseSpMV_preprocess");
+    }
+    stream.synchronize();
+  }
 
   void use(cudaStream_t stream) override { ONCHIP_CUSPARSE_CALL(cusparseSetStream, handle_.get(), stream); }
+
+  void multiply(float scale, int from, int to) override {
+    check(call(scale, from, to, library().cusparseSpMM, library().cusparseSpMV, workspace_->data()),
+          kIsMatrix ? "cusparseSpMM" : "cusparseSpMV");
+  }
 
   std::string settings() const override {
     int version = 0;  // 12603
@@ -78,90 +171,28 @@ class SparseProduct : public Product {
            std::to_string(version % 100);
   }
 
- protected:
-  // What an algorithm that has no preprocessing answers is no reason to refuse.
-  void preprocessed(cusparseStatus_t status, const char* function) {
-    preprocessed_ = status == CUSPARSE_STATUS_SUCCESS;
-    if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {
-      check(status, function);
+ private:
+  // One of two functions, of which each takes the product, then `last`.
+  template <typename OfMatrix, typename OfVector, typename Last>
+  cusparseStatus_t call(float scale, int from, int to, OfMatrix of_matrix, OfVector of_vector, Last last) {
+    const float zero = 0;
+    if constexpr (kIsMatrix) {
+      return of_matrix(handle_.get(), kAsIs, kAsIs, &scale, csr_.get(), state_[from]->get(), &zero, result_[to]->get(),
+                       kSums, kSpmmAlgorithms[algorithm_], last);
+    } else {
+      return of_vector(handle_.get(), kAsIs, &scale, csr_.get(), state_[from]->get(), &zero, result_[to]->get(), kSums,
+                       kSpmvAlgorithms[algorithm_], last);
     }
   }
 
   const Type& type_;
+  int algorithm_;
   std::shared_ptr<const Elements> elements_;
   std::optional<DeviceBuffer<std::byte>> workspace_;  // holds what was preprocessed
   Handle handle_;
   Csr csr_;
-
- private:
+  std::array<std::optional<Operand>, 3> state_, result_;  // the first rows, and all rows, of each matrix
   bool preprocessed_ = false;
-};
-
-class Spmm final : public SparseProduct {
- public:
-  Spmm(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
-       const ProductStates& states)
-      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmmAlgorithms[algorithm - 1]) {
-    const cusparseOrder_t order = states.order() == MatrixOrder::column_major ? CUSPARSE_ORDER_COL : CUSPARSE_ORDER_ROW;
-    for (int i = 0; i < 3; ++i) {
-      state_[i].emplace(network.hidden, network.batch, states.leading(), states.data(i), type_.type, order);
-      result_[i].emplace(network.rows(), network.batch, states.leading(), states.data(i), type_.type, order);
-    }
-    const float one = 1, zero = 0;
-    const Stream stream;
-    use(stream.get());
-    std::size_t bytes = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, csr_.get(), state_[0]->get(),
-                         &zero, result_[1]->get(), kSums, algorithm_, &bytes);
-    workspace_.emplace(bytes);
-    preprocessed(library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, csr_.get(), state_[0]->get(),
-                                                   &zero, result_[1]->get(), kSums, algorithm_, workspace_->data()),
-                 "cusparseSpMM_preprocess");
-    stream.synchronize();
-  }
-
-  void multiply(float scale, int from, int to) override {
-    const float zero = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMM, handle_.get(), kAsIs, kAsIs, &scale, csr_.get(), state_[from]->get(), &zero,
-                         result_[to]->get(), kSums, algorithm_, workspace_->data());
-  }
-
- private:
-  cusparseSpMMAlg_t algorithm_;
-  std::array<std::optional<DenseMatrix>, 3> state_, result_;  // the first rows, and all rows, of each matrix
-};
-
-class Spmv final : public SparseProduct {
- public:
-  Spmv(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements, int algorithm,
-       const ProductStates& states)
-      : SparseProduct(network, matrix, std::move(elements)), algorithm_(kSpmvAlgorithms[algorithm - 1]) {
-    for (int i = 0; i < 3; ++i) {
-      state_[i].emplace(network.hidden, states.data(i), type_.type);
-      result_[i].emplace(network.rows(), states.data(i), type_.type);
-    }
-    const float one = 1, zero = 0;
-    const Stream stream;
-    use(stream.get());
-    std::size_t bytes = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMV_bufferSize, handle_.get(), kAsIs, &one, csr_.get(), state_[0]->get(), &zero,
-                         result_[1]->get(), kSums, algorithm_, &bytes);
-    workspace_.emplace(bytes);
-    preprocessed(library().cusparseSpMV_preprocess(handle_.get(), kAsIs, &one, csr_.get(), state_[0]->get(), &zero,
-                                                   result_[1]->get(), kSums, algorithm_, workspace_->data()),
-                 "cusparseSpMV_preprocess");
-    stream.synchronize();
-  }
-
-  void multiply(float scale, int from, int to) override {
-    const float zero = 0;
-    ONCHIP_CUSPARSE_CALL(cusparseSpMV, handle_.get(), kAsIs, &scale, csr_.get(), state_[from]->get(), &zero,
-                         result_[to]->get(), kSums, algorithm_, workspace_->data());
-  }
-
- private:
-  cusparseSpMVAlg_t algorithm_;
-  std::array<std::optional<DenseVector>, 3> state_, result_;
 };
 
 std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatrix& matrix, const Algorithm& algorithm,
@@ -185,11 +216,100 @@ std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatr
   const auto elements = shared.get([&] { return std::make_shared<Elements>(network, matrix); });
   const auto make = [&](const ProductStates& states) -> std::unique_ptr<Product> {
     if (algorithm.call == Call::spmm) {
-      return std::make_unique<Spmm>(network, matrix, elements, algorithm.number, states);
+      return std::make_unique<SparseProduct<Call::spmm>>(network, matrix, elements, algorithm.number, states);
     }
-    return std::make_unique<Spmv>(network, matrix, elements, algorithm.number, states);
+    return std::make_unique<SparseProduct<Call::spmv>>(network, matrix, elements, algorithm.number, states);
   };
   return make_product_baseline(network, order, make, row_of_weights);
+}
+
+// ---- a feed-forward network's layers --------------------------------------------------------------------------------
+
+class SparseLayers final : public LayerProduct {
+ public:
+  SparseLayers(const FeedForward& network, int images, int algorithm, bool by_neuron)
+      : neurons_(network.neurons), images_(images), algorithm_(kSpmmAlgorithms[algorithm - 1]), by_neuron_(by_neuron) {
+    const Stream stream;
+    use(stream.get());
+    const DeviceBuffer<float> features(static_cast<std::size_t>(images) * *std::ranges::max_element(neurons_));
+    for (int l = 0; l < network.layers(); ++l) {
+      layers_.push_back(std::make_unique<Layer>(network.layer(l).weights));
+      Layer& layer = *layers_.back();
+      if (images == 0 || layer.csr_nnz == 0) {
+        continue;
+      }
+      const DenseMatrix from = matrix(l, images, features.data()), to = matrix(l + 1, images, features.data());
+      const float one = 1, zero = 0;
+      std::size_t bytes = 0;
+      ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(),
+                           &zero, to.get(), kSums, algorithm_, &bytes);
+      layer.workspace.emplace(bytes);
+      ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for copies of the weights
+      const cusparseStatus_t status =
+          library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(), &zero,
+                                            to.get(), kSums, algorithm_, layer.workspace->data());
+      if (status != CUSPARSE_STATUS_NOT_SUPPORTED) {
+        check(status, "cusparseSpMM_preprocess");
+      }
+    }
+    stream.synchronize();
+  }
+
+  FeatureForm form() const override { return {.words = 0, .by_neuron = by_neuron_}; }
+  void use(cudaStream_t stream) override {
+    stream_ = stream;
+    ONCHIP_CUSPARSE_CALL(cusparseSetStream, handle_.get(), stream);
+  }
+  void multiply(int layer, int images, const DeviceFeatures& features, float* sums) override {
+    const Layer& of = *layers_[layer];
+    const float one = 1, zero = 0;
+    if (of.csr_nnz == 0) {
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(
+          sums, 0, 4 * static_cast<std::size_t>(neurons_[layer + 1]) * (by_neuron_ ? images_ : images), stream_));
+      return;
+    }
+    const DenseMatrix from = matrix(layer, images, features.value), to = matrix(layer + 1, images, sums);
+    ONCHIP_CUSPARSE_CALL(cusparseSpMM, handle_.get(), kAsIs, kAsIs, &one, of.csr.get(), from.get(), &zero, to.get(),
+                         kSums, algorithm_, of.workspace->data());
+  }
+  std::string settings() const override { return "sparse R_32F, sums R_32F, preprocessed where the algorithm does"; }
+
+ private:
+  struct Layer {
+    DeviceBuffer<std::int32_t> row_begin, column;
+    DeviceBuffer<float> value;
+    std::int64_t csr_nnz;
+    Csr csr;
+    std::optional<DeviceBuffer<std::byte>> workspace;  // holds what was preprocessed
+
+    explicit Layer(const SparseMatrix& weights)
+        : row_begin(std::span<const std::int32_t>(
+              std::vector<std::int32_t>(weights.row_begin.begin(), weights.row_begin.end()))),
+          column(std::span<const std::int32_t>(weights.column)),
+          value(std::span<const float>(weights.value)),
+          csr_nnz(weights.nnz()),
+          csr(weights.rows, weights.columns, weights.nnz(), row_begin.data(), column.data(), value.data(),
+              CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F) {}
+  };
+
+  DenseMatrix matrix(int layer, int images, void* features) const {
+    const std::int64_t leading = by_neuron_ ? images_ : neurons_[layer];
+    return DenseMatrix(neurons_[layer], images, leading, features, CUDA_R_32F,
+                       by_neuron_ ? CUSPARSE_ORDER_ROW : CUSPARSE_ORDER_COL);
+  }
+
+  std::vector<int> neurons_;
+  int images_;
+  cusparseSpMMAlg_t algorithm_;
+  bool by_neuron_;
+  cudaStream_t stream_ = nullptr;
+  Handle handle_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+};
+
+std::unique_ptr<LayerProduct> make_layers(const FeedForward& network, int images, int algorithm, bool by_neuron) {
+  library();  // says that it is missing before anything else can fail
+  return std::make_unique<SparseLayers>(network, images, algorithm, by_neuron);
 }
 
 #else
@@ -198,6 +318,10 @@ struct Elements {};
 
 std::unique_ptr<Baseline> make_sparse(const Recurrent&, const SparseMatrix&, const Algorithm&, MatrixOrder,
                                       Shared<Elements>&) {
+  throw BaselineRefusal("built without cuSPARSE's header");
+}
+
+std::unique_ptr<LayerProduct> make_layers(const FeedForward&, int, int, bool) {
   throw BaselineRefusal("built without cuSPARSE's header");
 }
 
@@ -227,6 +351,11 @@ std::vector<BaselineCandidate> cusparse_candidates(const Recurrent& network) {
     }
   }
   return with_graphs(candidates);
+}
+
+std::unique_ptr<LayerProduct> make_sparse_layers(const FeedForward& network, int images, int algorithm,
+                                                 bool by_neuron) {
+  return make_layers(network, images, algorithm, by_neuron);
 }
 
 }  // namespace onchip

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/feed_forward.hpp"
 
-#include "kernels/baselines/cusparse.hpp"
-#include "kernels/feed_forward/compact.hpp"
+#include "kernels/baselines/libraries.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/cublas.hpp"
-#include "kernels/runtime/defines.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -220,11 +218,7 @@ struct LayerwiseInference::State {
     ONCHIP_CUDA_CHECK(
         cudaMemcpyAsync(bits.data(), categories->data(), categories->bytes(), cudaMemcpyDeviceToHost, on));
     stream.synchronize();
-    for (std::size_t word = 0; word < bits.size(); ++word) {
-      for (std::uint32_t left = bits[word]; left != 0; left &= left - 1) {
-        inference.categories.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
-      }
-    }
+    inference.categories = images_set(bits);
     inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     return inference;
   }

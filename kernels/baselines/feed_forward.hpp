@@ -10,7 +10,7 @@
 #pragma once
 
 #include "kernels/baselines/baseline.hpp"
-#include "kernels/feed_forward/device/layerwise_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/feed_forward/inference_program.hpp"
 #include "model/feed_forward/network.hpp"
 

@@ -2,7 +2,7 @@
 #include "kernels/baselines/product.hpp"
 
 #include "kernels/baselines/random_fill.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"  // from_elements
+#include "kernels/recurrent/recurrence.hpp"  // from_elements
 #include "model/workload/reference.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "kernels/baselines/random_fill.hpp"
 
 #include "kernels/baselines/baseline.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"  // to_elements
+#include "kernels/recurrent/recurrence.hpp"  // to_elements
 #include "model/base/numeric.hpp"
 
 #include <algorithm>

@@ -31,11 +31,6 @@ struct ClusterState {
   __device__ __forceinline__ u32 barrier(int t) const { return barriers + t % 2 * 8; }
 };
 
-// The next phase of a barrier ends with a whole state.
-__device__ __forceinline__ void expect_state(u32 barrier) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(kSentBytes) : "memory");
-}
-
 // The initial state, and what is nobody's in either place: nothing is stored there later. Ends when all SMs are ready.
 __device__ __forceinline__ void begin_cluster(const ClusterState& cluster, const char* initial, int thread) {
 #pragma unroll 1
@@ -45,34 +40,12 @@ __device__ __forceinline__ void begin_cluster(const ClusterState& cluster, const
   }
   end_copies();
   wait_for_copies<0>();
-  if (thread == 0) {
-    for (int i = 0; i < 2; ++i) {
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(cluster.barrier(i)) : "memory");
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int i = 0; i < 2; ++i) {
-      expect_state(cluster.barrier(i));
-    }
-  }
-  wait_for_cluster();
+  begin_barriers(cluster.barriers, kSentBytes, thread);
 }
 
 // Waits for all of state t > 0.
 __device__ __forceinline__ void await_state(const ClusterState& cluster, int t, int thread, int& polls) {
-  constexpr int kNanoseconds = 1000;  // of a poll, at most
-  const u32 barrier = cluster.barrier(t);
-  u32 is_there = 0;
-#pragma unroll 1
-  do {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, %3; selp.u32 %0, 1, 0, p; }"
-        : "=r"(is_there)
-        : "r"(barrier), "r"((t - 1) / 2 % 2), "r"(kNanoseconds)
-        : "memory");
-  } while (is_there == 0 && --polls > 0);
-  if (thread == 0) {
-    expect_state(barrier);
-  }
+  await_bytes(cluster.barrier(t), (t - 1) / 2 % 2, kSentBytes, thread, polls);
 }
 
 // A word of state t, at `place` of it, to every SM of the cluster, the next one first. kSenders lanes have the same word:

@@ -134,16 +134,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
   constexpr long long kBlockWords = kTileWords + kWarps * kMetadataWords * 32ll;
   const u32* const block_weights = a.weights + sm_of_group() * kBlockWords;
   Weights weights{};
-#pragma unroll
-  for (int i = 0; i < kRegisterTiles; ++i) {
-    const Word v = reinterpret_cast<const Word*>(block_weights)[(warp * kRegisterTiles + i) * 32 + lane];
-    const u32 words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      weights.registers[i][k] = words[k];
-      asm volatile("" : "+r"(weights.registers[i][k]));  // not loadable again: the compiler must keep the register
-    }
-  }
+  load_registers(weights, reinterpret_cast<const Word*>(block_weights), warp, lane);
 #pragma unroll
   for (int i = 0; i < kMetadataWords; ++i) {
     weights.metadata[i] = block_weights[kTileWords + (warp * kMetadataWords + i) * 32 + lane];
@@ -197,11 +188,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) dense_per
       if constexpr (!kInCluster) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
       }
-      if (polls <= 0) {
-        *a.status = 1;
-      } else {
-        polls = kPolls;
-      }
+      renew_polls(a.status, polls);
     }
     mark(a, t, thread, Mark::complete);
     wait_for_copies<1>();  // the input of this step; that of the next may be under way

@@ -54,6 +54,20 @@ struct Weights {
   u32 zero;    // always, of which the compiler knows nothing
 };
 
+// The warp's tiles of registers, [kWarps][kRegisterTiles][32 lanes].
+__device__ __forceinline__ void load_registers(Weights& weights, const Word* tiles, int warp, int lane) {
+#pragma unroll
+  for (int i = 0; i < kRegisterTiles; ++i) {
+    const Word v = tiles[(warp * kRegisterTiles + i) * 32 + lane];
+    const u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      weights.registers[i][k] = words[k];
+      asm volatile("" : "+r"(weights.registers[i][k]));  // not loadable again: the compiler must keep the register
+    }
+  }
+}
+
 // Tiles from shared memory, on their way while those before them are multiplied. Those that are expanded take longer.
 constexpr int kMostAhead = kIsCompact ? 4 : 2;
 constexpr int kTilesAhead = kSharedTiles < kMostAhead ? kSharedTiles : kMostAhead;

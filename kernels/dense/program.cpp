@@ -44,12 +44,6 @@ std::int64_t state_element(const DenseGeometry& geometry, int place, int sample)
                                                        geometry.network.precision, geometry.line_words);
 }
 
-void check_work(const DenseGeometry& geometry, Work work) {
-  if (work == Work::captured) {
-    capture_size(geometry);
-  }
-}
-
 CaptureSize capture_size(const DenseGeometry&) {
   throw InputError("a plan of " + std::string(DensePlan::kName) + " cannot be captured");
 }

@@ -20,8 +20,6 @@ LaunchShape launch_shape(const DenseGeometry& geometry);
 // Which element of a state in L2 is a sample's of the unit at this place of the order.
 std::int64_t state_element(const DenseGeometry& geometry, int place, int sample);
 
-// Throws InputError for work that no kernel of the plan does.
-void check_work(const DenseGeometry& geometry, Work work);
 CaptureSize capture_size(const DenseGeometry& geometry);  // throws InputError
 
 inline std::vector<std::uint32_t> gates_of_units(const DenseLayout&) {

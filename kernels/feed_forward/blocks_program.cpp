@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/blocks_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 
 #include "kernels/feed_forward/bounds.hpp"
-#include "kernels/feed_forward/device/blocks_arguments.hpp"
-#include "kernels/runtime/defines.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
@@ -30,26 +30,16 @@ struct Builder {
   BlocksGeometry geometry;
   int sms = 0;
   bool settles = false;
-  float clip = 0, slack = 0, underflow = 0;  // the clip scaled
-  std::uint32_t one = 0, settled = 0;
-  int bitmaps = 0, records = 0, remainder = 0, remainder_begin = 0, input_neurons = 0;
+  int bitmaps = 0, input_neurons = 0;
   std::map<TileKey, int> kernels = {};
   std::vector<int> features = {}, ids = {};  // of the lists before a phase, in turn
 
   BlocksArguments arguments(ArrayPlaces at, bool upper) const {
-    return {.records = at[records],
-            .remainder = at[remainder],
-            .remainder_begin = array_at<std::uint32_t>(at, remainder_begin),
-            .first_layer = 0,
-            .end_layer = geometry.layers,
-            .bitmaps = array_at<std::uint32_t>(at, bitmaps),
-            .input_neurons = array_at<std::uint16_t>(at, input_neurons),
-            .clip = clip,
-            .slack = upper ? 1 + slack : 1 - slack,
-            .shift = upper ? underflow : 0,
-            .one = one,
-            .round_up = upper ? 0x1fffU : 0U,
-            .settled = settled};
+    BlocksArguments of{.end_layer = geometry.layers,
+                       .bitmaps = array_at<std::uint32_t>(at, bitmaps),
+                       .input_neurons = array_at<std::uint16_t>(at, input_neurons)};
+    proof.fill(of, at, upper);
+    return of;
   }
   ProgramNode launch(std::string label, const BlocksTile& tile, bool ends_settled, const BlocksArguments& of) const {
     return launch_node(std::move(label), kernels.at(key_of(tile, ends_settled)), sms, 32 * geometry.warps,
@@ -101,7 +91,7 @@ struct Builder {
 
 BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& tile, bool settles,
                             const std::string& architecture) {
-  if (architecture.size() < 5 || std::stoi(architecture.substr(3)) < 90) {
+  if (architecture_number(architecture) < 90) {
     throw InputError("plans of blocks need an sm_90 or newer; this is " + architecture);
   }
   std::optional<BlocksKernel> best;
@@ -144,7 +134,6 @@ void check_monotone(const BlocksLayout& layout) {
 InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& plan, int most_images, int sms,
                                 const std::string& architecture) {
   check_monotone(layout);
-  const float clip = layout.clip * layout.scale;
   InferenceProgram program{{}, most_images, layout.geometry.inputs};
   const BoundsProof proof(program, layout, plan.phases.size(), most_images, sms, architecture);
   Builder b{.proof = proof,
@@ -152,15 +141,7 @@ InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& pl
             .geometry = layout.geometry,
             .sms = sms,
             .settles = layout.keeps_clipped,
-            .clip = clip,
-            .slack = layout.slack,
-            .underflow = layout.underflow,
-            .one = to_bits(Precision::fp16, layout.scale),
-            .settled = to_bits(Precision::fp16, clip * (1 - 0x1p-10F)),
             .bitmaps = program.bitmaps,
-            .records = program.add_array(layout.records),
-            .remainder = program.add_array(layout.remainder),
-            .remainder_begin = program.add_array(layout.remainder_begin),
             .input_neurons = program.add_array(layout.input_neurons)};
   const auto add_tile = [&](const BlocksTile& tile, bool ends_settled) {
     const TileKey key = key_of(tile, ends_settled);

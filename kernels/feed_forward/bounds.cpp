@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/bounds.hpp"
 
-#include "kernels/feed_forward/device/exact_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/sources.hpp"
+#include "model/base/numeric.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace onchip {
 namespace {
@@ -31,6 +31,11 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       layers_(layout.geometry.layers),
       inputs_(layout.geometry.inputs),
       clip_(layout.clip),
+      scale_(layout.scale),
+      slack_(layout.slack),
+      underflow_(layout.underflow),
+      one_(to_bits(Precision::fp16, scale_)),
+      settled_(to_bits(Precision::fp16, clip_ * scale_ * (1 - 0x1p-10F))),
       widest_(std::max(std::ranges::max(layout.exact.rows), static_cast<std::uint32_t>(layout.geometry.inputs))),
       is_wide_(2 * sizeof(float) * widest_ > kMostSharedBytes),
       exact_(
@@ -45,7 +50,10 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       results_(program.add_array(sizeof(std::uint32_t) * result_words())),
       image_count_(program.add_array(sizeof(std::uint32_t))),
       open_narrow_(program.add_array(sizeof(std::uint32_t) * most_images)),
-      open_wide_(program.add_array(sizeof(std::uint32_t) * most_images)) {
+      open_wide_(program.add_array(sizeof(std::uint32_t) * most_images)),
+      records_(program.add_array(layout.records)),
+      remainder_(program.add_array(layout.remainder)),
+      remainder_begin_(program.add_array(layout.remainder_begin)) {
   if (is_wide_) {
     scratch_ = program.add_array(2 * sizeof(float) * widest_ * kFewClusters);
   }
@@ -55,7 +63,7 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
 }
 
 std::uint32_t* BoundsProof::bits(ArrayPlaces at, Bound which) const {
-  return array_at<std::uint32_t>(at, results_) + static_cast<std::size_t>(which) * bit_words();
+  return array_at<std::uint32_t>(at, results_) + static_cast<std::size_t>(which) * bit_words(most_images_);
 }
 
 std::uint32_t* BoundsProof::count(ArrayPlaces at, std::size_t phase) const {
@@ -121,21 +129,20 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
 }
 
 Inference BoundsProof::read(std::span<const std::uint32_t> results) const {
+  const std::size_t words = bit_words(most_images_);
   const auto word_of = [&](Bound which, std::size_t word) {
-    return results[static_cast<std::size_t>(which) * bit_words() + word];
+    return results[static_cast<std::size_t>(which) * words + word];
   };
-  Inference inference;
-  for (std::size_t word = 0; word < bit_words(); ++word) {
-    const std::uint32_t proven =
-        word_of(Bound::lower, word) | word_of(Bound::wide_lower, word) | word_of(Bound::exact, word);
-    if ((proven & ~word_of(Bound::upper, word)) != 0) {
+  std::vector<std::uint32_t> proven(words);
+  for (std::size_t word = 0; word < words; ++word) {
+    proven[word] = word_of(Bound::lower, word) | word_of(Bound::wide_lower, word) | word_of(Bound::exact, word);
+    if ((proven[word] & ~word_of(Bound::upper, word)) != 0) {
       throw CudaError("an image is alive by its lower bound and dead by its upper bound: the kernels are wrong");
     }
-    for (std::uint32_t left = proven; left != 0; left &= left - 1) {
-      inference.categories.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
-    }
   }
-  const std::span<const std::uint32_t> counts = results.subspan(static_cast<std::size_t>(Bound::count) * bit_words());
+  Inference inference;
+  inference.categories = images_set(proven);
+  const std::span<const std::uint32_t> counts = results.subspan(static_cast<std::size_t>(Bound::count) * words);
   for (std::size_t phase = 1; phase < phases_; ++phase) {
     inference.entering.push_back(static_cast<int>(counts[phase]));
   }

@@ -36,6 +36,20 @@ class BoundsProof {
   // Where the images that enter a phase are counted.
   std::uint32_t* count(ArrayPlaces at, std::size_t phase) const;
 
+  // Sets what kernels of bounds have in common: what they read of the layout, and how they round.
+  template <typename Arguments>
+  void fill(Arguments& of, ArrayPlaces at, bool upper) const {
+    of.records = at[records_];
+    of.remainder = at[remainder_];
+    of.remainder_begin = array_at<std::uint32_t>(at, remainder_begin_);
+    of.clip = clip_ * scale_;
+    of.slack = upper ? 1 + slack_ : 1 - slack_;
+    of.shift = upper ? underflow_ : 0;
+    of.one = one_;
+    of.round_up = upper ? 0x1fffU : 0U;
+    of.settled = settled_;
+  }
+
   ProgramNode zeros(ArrayPlaces at) const;
   // Adds launches for which images of the list are alive at the end. bound(): the launches of the bounds of all layers,
   // of the images of a list, one after another on a stream; `label` says which they are.
@@ -46,17 +60,20 @@ class BoundsProof {
   Inference read(std::span<const std::uint32_t> results) const;
 
  private:
-  std::size_t bit_words() const { return (static_cast<std::size_t>(most_images_) + 31) / 32; }
-  std::size_t result_words() const { return static_cast<std::size_t>(Bound::count) * bit_words() + phases_ + 2; }
+  std::size_t result_words() const {
+    return static_cast<std::size_t>(Bound::count) * bit_words(most_images_) + phases_ + 2;
+  }
 
   std::size_t phases_;
   int most_images_, sms_, layers_, inputs_;
-  float clip_;
+  float clip_, scale_, slack_, underflow_;
+  std::uint32_t one_, settled_;  // fp16: the scale; nearly the clip, scaled
   std::uint32_t widest_;
   bool is_wide_;      // features of fp32 are in device memory
   int exact_, open_;  // kernels
   int weights_, slices_, layer_slices_, biases_, rows_, scratch_ = -1;
   int bitmaps_, results_, image_count_, open_narrow_, open_wide_;
+  int records_, remainder_, remainder_begin_;
 };
 
 }  // namespace onchip

@@ -2,12 +2,18 @@
 // What an inference does, as a program that any family of plans makes: where images come in, and what results mean.
 #pragma once
 
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/kernel_program.hpp"
+#include "kernels/runtime/sources.hpp"
 #include "model/feed_forward/network_inference.hpp"
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace onchip {
 
@@ -26,9 +32,29 @@ struct InferenceProgram : KernelProgram {
       {};  // entering: of the phases behind the first
 };
 
+// Words of a bit for each image, and the images whose bits are set.
+constexpr std::size_t bit_words(int images) {
+  return (static_cast<std::size_t>(images) + 31) / 32;
+}
+inline std::vector<int> images_set(std::span<const std::uint32_t> words) {
+  std::vector<int> images;
+  for (std::size_t word = 0; word < words.size(); ++word) {
+    for (std::uint32_t left = words[word]; left != 0; left &= left - 1) {
+      images.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
+    }
+  }
+  return images;
+}
+
 // Rows of whole 16 bytes, as kernels read them.
 constexpr int bitmap_words(int neurons) {
   return (neurons + 127) / 128 * 4;
+}
+
+// The kernel that lists the images that are alive (feed_forward_compact.cu).
+inline constexpr int kCompactThreads = 256;
+inline CompileRequest compact_request(const std::string& architecture) {
+  return {"feed_forward_compact", kFeedForwardCompactSource, architecture, {}};
 }
 
 }  // namespace onchip

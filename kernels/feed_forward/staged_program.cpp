@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/staged_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 
-#include "kernels/feed_forward/compact.hpp"
-#include "kernels/feed_forward/device/staged_arguments.hpp"
-#include "kernels/runtime/defines.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/numeric.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -48,9 +46,8 @@ struct Builder {
   std::array<int, 2> features{}, ids{};
 
   int layers() const { return static_cast<int>(records.size()); }
-  std::size_t bit_words() const { return (static_cast<std::size_t>(most_images) + 31) / 32; }
   // Behind the bits: images that enter each layer but the first.
-  std::size_t result_words() const { return bit_words() + records.size(); }
+  std::size_t result_words() const { return bit_words(most_images) + records.size(); }
   std::size_t largest_record() const { return std::ranges::max(records, {}, &Record::bytes).bytes; }
   bool is_resident() const { return plan.residency == Residency::resident; }
   bool drops(int l) const { return plan.compaction != Compaction::none && l >= first_drop; }
@@ -105,7 +102,9 @@ struct Nodes {
   }
   std::uint32_t* words(int array) const { return array_at<std::uint32_t>(at, array); }
   // Of the images that enter a layer.
-  std::uint32_t* count(int l) const { return l == 0 ? words(b.image_count) : words(b.results) + b.bit_words() + l - 1; }
+  std::uint32_t* count(int l) const {
+    return l == 0 ? words(b.image_count) : words(b.results) + bit_words(b.most_images) + l - 1;
+  }
   std::string name(const char* what, int l) const { return what + (" " + std::to_string(l + 1)); }
   std::byte* record(int l) const {
     return at[b.weights] + (b.is_resident() ? b.records[l].begin : l % 2 * b.largest_record());
@@ -176,7 +175,7 @@ struct Nodes {
     const bool is_last = l + 1 == b.layers();
     node.host = [lists = b.host, is_first, is_last, flags = words(b.alive), images = words(b.image_count),
                  to_rows = words(b.rows), to_count = is_last ? nullptr : count(l + 1), to_bits = words(b.results),
-                 bits = std::vector<std::uint32_t>(b.bit_words())](const HostCopy& copy) mutable {
+                 bits = std::vector<std::uint32_t>(bit_words(b.most_images))](const HostCopy& copy) mutable {
       if (is_first) {
         copy(&lists->count, images, 4);
         lists->ids.resize(lists->count);
@@ -238,15 +237,12 @@ std::vector<ProgramNode> Builder::nodes(ArrayPlaces at) const {
 }
 
 Inference Builder::read(std::span<const std::uint32_t> words) const {
+  const std::size_t bits = bit_words(most_images);
   Inference inference;
-  for (std::size_t word = 0; word < bit_words(); ++word) {
-    for (std::uint32_t left = words[word]; left != 0; left &= left - 1) {
-      inference.categories.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
-    }
-  }
+  inference.categories = images_set(words.first(bits));
   for (int l = 1; l < layers(); ++l) {
     if (drops(l - 1)) {
-      inference.entering.push_back(static_cast<int>(words[bit_words() + l - 1]));
+      inference.entering.push_back(static_cast<int>(words[bits + l - 1]));
     }
   }
   return inference;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/streamed_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 
-#include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/bounds.hpp"
-#include "kernels/feed_forward/device/streamed_arguments.hpp"
-#include "kernels/runtime/defines.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
@@ -14,7 +13,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kTransposeThreads = 256, kCompactThreads = 512;
+constexpr int kTransposeThreads = 256, kListThreads = 512;
 constexpr int kBlocksPerSm = 2;  // of threads that transpose or compact
 constexpr int kStreams = 3;
 
@@ -33,9 +32,7 @@ struct Builder {
   StreamedPlan plan;
   BlocksGeometry geometry;
   int sms = 0, most_images = 0;
-  float clip = 0, slack = 0, underflow = 0;  // the clip scaled
-  std::uint32_t one = 0, settled = 0;
-  int bitmaps = 0, records = 0, remainder = 0, remainder_begin = 0, input_places = 0;
+  int bitmaps = 0, input_places = 0;
   Variant upper = {}, lower = {}, wide = {};
   std::vector<int> ids = {};   // of the lists before a phase, in turn
   int computed = 0, kept = 0;  // features that a phase leaves, and those alive that the next begins with
@@ -99,27 +96,19 @@ struct Builder {
       put(launch_node(of.label + ": bitmaps turned", variant.kernel[kTranspose], kBlocksPerSm * sms, kTransposeThreads,
                       0, turned));
     }
-    const StreamedArguments layers{.records = at[records],
-                                   .remainder = at[remainder],
-                                   .remainder_begin = array_at<std::uint32_t>(at, remainder_begin),
-                                   .items = geometry.warps,
-                                   .first_layer = of.first,
-                                   .end_layer = of.end,
-                                   .places = geometry.places,
-                                   .bits = of.from_bitmaps ? array_at<unsigned long long>(at, bits[stream]) : nullptr,
-                                   .features = of.from_bitmaps ? nullptr : array_at<std::uint16_t>(at, kept),
-                                   .out_features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
-                                   .scratch = array_at<std::uint16_t>(at, scratch[stream]),
-                                   .count = of.list.count,
-                                   .alive = array_at<unsigned long long>(at, alive[stream]),
-                                   .arrivals = array_at<std::uint32_t>(at, control[stream]),
-                                   .settling = reinterpret_cast<Settling*>(at[control[stream]] + arrival_bytes()),
-                                   .clip = clip,
-                                   .slack = of.is_upper ? 1 + slack : 1 - slack,
-                                   .shift = of.is_upper ? underflow : 0,
-                                   .one = one,
-                                   .round_up = of.is_upper ? 0x1fffU : 0U,
-                                   .settled = settled};
+    StreamedArguments layers{.items = geometry.warps,
+                             .first_layer = of.first,
+                             .end_layer = of.end,
+                             .places = geometry.places,
+                             .bits = of.from_bitmaps ? array_at<unsigned long long>(at, bits[stream]) : nullptr,
+                             .features = of.from_bitmaps ? nullptr : array_at<std::uint16_t>(at, kept),
+                             .out_features = keeps ? array_at<std::uint16_t>(at, computed) : nullptr,
+                             .scratch = array_at<std::uint16_t>(at, scratch[stream]),
+                             .count = of.list.count,
+                             .alive = array_at<unsigned long long>(at, alive[stream]),
+                             .arrivals = array_at<std::uint32_t>(at, control[stream]),
+                             .settling = reinterpret_cast<Settling*>(at[control[stream]] + arrival_bytes())};
+    proof.fill(layers, at, of.is_upper);
     ProgramNode node =
         launch_node(of.label, variant.kernel[kMainKernel], teams() * plan.team, 32 * plan.warps, 0, layers);
     node.cooperative = true;
@@ -133,7 +122,7 @@ struct Builder {
                                           .out_ids = of.next.ids,
                                           .out_count = of.next.count,
                                           .categories = of.categories};
-    put(launch_node(of.label + ": living images", variant.kernel[kCompact], kBlocksPerSm * sms, kCompactThreads, 0,
+    put(launch_node(of.label + ": living images", variant.kernel[kCompact], kBlocksPerSm * sms, kListThreads, 0,
                     living));
     return static_cast<int>(nodes.size()) - 1;
   }
@@ -196,14 +185,13 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
 InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan& plan, int most_images, int sms,
                                   const std::string& architecture) {
   check_monotone(layout);
-  if (architecture.size() < 5 || std::stoi(architecture.substr(3)) < 90) {
+  if (architecture_number(architecture) < 90) {
     throw InputError("streamed plans need an sm_90 or newer; this is " + architecture);
   }
   if (plan.team > sms) {
     throw InputError("a team has " + std::to_string(plan.team) + " SMs; there are " + std::to_string(sms));
   }
   const BlocksGeometry& geometry = layout.geometry;
-  const float clip = layout.clip * layout.scale;
   InferenceProgram program{{}, most_images, geometry.inputs};
   const BoundsProof proof(program, layout, plan.end_layers.size(), most_images, sms, architecture);
   Builder b{.proof = proof,
@@ -211,15 +199,7 @@ InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan
             .geometry = geometry,
             .sms = sms,
             .most_images = most_images,
-            .clip = clip,
-            .slack = layout.slack,
-            .underflow = layout.underflow,
-            .one = to_bits(Precision::fp16, layout.scale),
-            .settled = to_bits(Precision::fp16, clip * (1 - 0x1p-10F)),
             .bitmaps = program.bitmaps,
-            .records = program.add_array(layout.records),
-            .remainder = program.add_array(layout.remainder),
-            .remainder_begin = program.add_array(layout.remainder_begin),
             .input_places = program.add_array(layout.input_places)};
   const auto variant = [&](int words, bool settles) {
     const CompileRequest request = streamed_request(geometry, plan, words, settles, architecture);

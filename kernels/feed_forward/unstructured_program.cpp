@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/unstructured_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 
-#include "kernels/feed_forward/device/unstructured_arguments.hpp"
-#include "kernels/runtime/defines.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
+#include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace onchip {
 namespace {
@@ -29,13 +28,12 @@ struct Builder {
 
   std::size_t lists() const { return phases.size() - (keeps_features ? 0 : 1); }
   // A bit for each image that is alive, then the images that enter each phase, and those whose features are kept.
-  std::size_t bit_words() const { return (static_cast<std::size_t>(most_images) + 31) / 32; }
-  std::size_t result_words() const { return bit_words() + phases.size() + 1; }
+  std::size_t result_words() const { return bit_words(most_images) + phases.size() + 1; }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     auto* const words = array_at<std::uint32_t>(at, results);
     const auto count = [&](std::size_t p) {
-      return p == 0 ? array_at<std::uint32_t>(at, image_count) : words + bit_words() + p;
+      return p == 0 ? array_at<std::uint32_t>(at, image_count) : words + bit_words(most_images) + p;
     };
     std::vector<ProgramNode> made{fill_node("zeros", at[results], 4 * result_words())};
     for (std::size_t p = 0; p < phases.size(); ++p) {
@@ -77,16 +75,13 @@ struct Builder {
   }
 
   Inference read(std::span<const std::uint32_t> words) const {
+    const std::size_t bits = bit_words(most_images);
     Inference inference;
-    for (std::size_t word = 0; word < bit_words(); ++word) {
-      for (std::uint32_t left = words[word]; left != 0; left &= left - 1) {
-        inference.categories.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
-      }
-    }
+    inference.categories = images_set(words.first(bits));
     for (std::size_t p = 1; p < phases.size(); ++p) {
-      inference.entering.push_back(static_cast<int>(words[bit_words() + p]));
+      inference.entering.push_back(static_cast<int>(words[bits + p]));
     }
-    inference.kept = static_cast<int>(words[bit_words() + phases.size()]);
+    inference.kept = static_cast<int>(words[bits + phases.size()]);
     return inference;
   }
 };

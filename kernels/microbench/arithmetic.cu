@@ -67,7 +67,7 @@ __device__ __forceinline__ void step(Chain& c, u32 a, u32 b, bool p, bool q, int
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
     microbench_arithmetic(u32 a, u32 b, long long* clocks, u32* sink, int iterations) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % 32;
   const bool p = (a >> lane & 1) != 0, q = (b >> lane & 1) != 0;
   Chain chains[kIlp];
 #pragma unroll
@@ -95,9 +95,5 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   if (result == 0x5bd1e995u) {  // as good as never: the chains have ended before the clock is read
     *sink = result;
   }
-  const long long end = read_cycles();
-  if (lane == 0) {
-    clocks[2 * warp] = start;
-    clocks[2 * warp + 1] = end;
-  }
+  keep_clocks(clocks, start);
 }

@@ -43,21 +43,17 @@ bool has_clusters(const std::string& architecture) {
   return architecture == "sm_90" || architecture == "sm_100";
 }
 
-// An element `times` changes later: (13 x + 57) mod 2^15, again and again.
+// An element `times` changes later: 13 x + 57, again and again, modulo a power of two that the caller takes.
 struct Changes {
   u32 factor = 1, offset = 0;
   explicit Changes(int times) {
     for (int i = 0; i < times; ++i) {
-      offset = (13 * offset + 57) & kElementMask;
-      factor = 13 * factor & kElementMask;
+      offset = 13 * offset + 57;
+      factor *= 13;
     }
   }
-  u32 operator()(u32 element) const { return (factor * element + offset) & kElementMask; }
+  u32 operator()(u32 element) const { return factor * element + offset; }
 };
-
-u32 weigh(u32 element, u32 last) {
-  return (last << 16 * (element % 2)) * (element / 2 * 2 + 1);
-}
 
 }  // namespace
 
@@ -188,7 +184,7 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
   }
   for (const int poll_delay : {0, 60, 120, 240, 320, 420}) {
     for (const auto& [threads, loads] : {std::pair{512, 1}, {256, 2}, {128, 4}}) {
-      cases.push_back({8192, 4, std::min(sms, 128), threads, loads, 1, poll_delay});
+      cases.push_back({8192, 4, std::min(sms, 128), threads, loads, poll_delay});
     }
   }
   // Of as many SMs as plans use, in one round, as plans have it, with waits of which one is nearly best.
@@ -198,13 +194,13 @@ std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes) {
         const int loads = (bytes / 16 + threads - 1) / threads;
         for (const int poll_delay : {100, kExchangePollDelay, 260}) {
           if (loads <= 8 && of <= sms) {
-            cases.push_back({bytes, 4, of, threads, loads, 1, poll_delay});
+            cases.push_back({bytes, 4, of, threads, loads, poll_delay});
           }
         }
       }
     }
   }
-  std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes || c.rows(c.lanes()) > 2; });
+  std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes || c.rows() > 2; });
   return cases;
 }
 
@@ -220,30 +216,6 @@ CompileRequest exchange_request(const std::string& architecture, const ExchangeC
        define("AT_OUTBOX", c.bytes() + ExchangeCase::kZeroUnits * 2 * c.batch),
        define("EXCHANGE", static_cast<int>(ExchangeProtocol::lamport)), define("THREADS", c.threads),
        define("LOADS_IN_FLIGHT", c.loads), define("AHEAD", kEmptiedAhead), define("POLL_DELAY", c.poll_delay)});
-}
-
-CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c) {
-  return request(architecture, "microbench_cluster_exchange", kClusterExchangeSource,
-                 {define("WORDS_PER_SM", c.words_per_sm()), define("BATCH_PADDED", c.batch), define("BLOCKS", c.sms),
-                  define("THREADS", c.threads), define("LANES_PER_ROW", c.lanes()), define("LOADS_IN_FLIGHT", c.loads),
-                  define("AHEAD", kEmptiedAhead), define("CLUSTER", c.cluster)});
-}
-
-std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes) {
-  std::vector<ExchangeCase> cases;
-  if (!has_clusters(architecture)) {
-    return cases;
-  }
-  for (const int bytes : {8448, 19008, 38016, 73920}) {
-    for (const int cluster : {1, 2, 4}) {
-      const int share = bytes / 16 / cluster;
-      constexpr int kClusterThreads = 512;
-      cases.push_back(
-          {bytes, 4, sms * 7 / 8 / 4 * 4, kClusterThreads, (share + kClusterThreads - 1) / kClusterThreads, cluster});
-    }
-  }
-  std::erase_if(cases, [&](const ExchangeCase& c) { return c.smem_bytes() > smem_bytes; });
-  return cases;
 }
 
 std::vector<SendCase> send_cases(const std::string& architecture) {
@@ -273,17 +245,13 @@ CompileRequest send_request(const std::string& architecture, const SendCase& c) 
 }
 
 u32 expected_sent(const SendCase& c, int steps) {
-  u32 factor = 1, offset = 0;
-  for (int t = 0; t < steps; ++t) {
-    offset = 13 * offset + 57;
-    factor *= 13;
-  }
+  const Changes last(steps);
   const auto words = static_cast<u32>(c.bytes / 4);
   const u64 shift = static_cast<u64>(words / static_cast<u32>(c.sms) + 1) * static_cast<u64>(steps) % words;
   u32 checksum = 0;
   for (u32 word = 0; word < words; ++word) {
     const u32 source = static_cast<u32>((word + shift) % words);
-    checksum += (factor * source + offset) * (2 * word + 1);
+    checksum += last(source) * (2 * word + 1);
   }
   return checksum;
 }
@@ -338,19 +306,8 @@ u32 expected_checksum(const ExchangeCase& c, int steps) {
   const auto shift = static_cast<u32>(u64{of_sm} * static_cast<u64>(steps / 2) % elements);
   u32 checksum = 0;
   for (u32 element = 0; element < elements; ++element) {
-    checksum += weigh(element, last(initial_element((element + shift) % elements)));
-  }
-  return checksum;
-}
-
-u32 expected_cluster_checksum(const ExchangeCase& c, int steps) {
-  const Changes last(steps);
-  const auto batch = static_cast<u32>(c.batch), units = static_cast<u32>(c.units_per_sm() * c.sms);
-  const u64 shift = static_cast<u64>(c.units_per_sm() + 1) * static_cast<u64>(steps) % units;
-  u32 checksum = 0;
-  for (u32 element = 0; element < units * batch; ++element) {
-    const u32 source = static_cast<u32>((element / batch + shift) % units) * batch + element % batch;
-    checksum += weigh(element, last(initial_element(source)));
+    const u32 value = last(initial_element((element + shift) % elements)) & kElementMask;
+    checksum += (value << 16 * (element % 2)) * (element / 2 * 2 + 1);
   }
   return checksum;
 }
@@ -382,9 +339,6 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
   }
   for (const ExchangeCase& c : exchange_cases(sm_count, smem_bytes_per_block)) {
     requests.push_back(exchange_request(architecture, c));
-  }
-  for (const ExchangeCase& c : cluster_cases(architecture, sm_count, smem_bytes_per_block)) {
-    requests.push_back(cluster_request(architecture, c));
   }
   for (const SendCase& c : send_cases(architecture)) {
     requests.push_back(send_request(architecture, c));

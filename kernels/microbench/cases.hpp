@@ -103,37 +103,27 @@ inline constexpr int kExchangePollDelay = 180;  // cycles, as most plans have
 
 struct ExchangeCase {
   int nominal_bytes, batch, sms, threads, loads;
-  int cluster = 1;  // SMs that fetch the state together
   int poll_delay = kExchangePollDelay;
 
   int words_per_sm() const { return std::max(1, (nominal_bytes + 8 * sms) / (16 * sms)); }
   int bytes() const { return 16 * words_per_sm() * sms; }
-  int line_words() const { return cluster > 1 ? kLineWords : line_words_for(words_per_sm()); }
+  int line_words() const { return line_words_for(words_per_sm()); }
   // In L2, of byte `offset` of a state.
   std::size_t in_l2(std::size_t offset) const {
     const auto held = static_cast<std::size_t>(16 * line_words());
     return offset / held * (16 * kLineWords) + offset % held;
   }
   int units_per_sm() const { return 16 * words_per_sm() / (2 * batch); }
-  // As few lanes per row as have one for every sample: few rows per group, so that emitting them hardly counts.
-  int lanes() const { return std::max(batch, 4); }
-  int rows(int lanes_per_row) const {
-    const int groups = threads / lanes_per_row;
+  // Units of a group of lanes, of which there is one for every sample, and four at least.
+  int rows() const {
+    const int groups = threads / std::max(batch, 4);
     return (units_per_sm() + groups - 1) / groups;
   }
   static constexpr int kZeroUnits = 8;  // behind the state: at most 16 bytes each
-  int smem_bytes() const {
-    return cluster > 1 ? 2 * bytes() + 16 * words_per_sm() + 16
-                       : bytes() + kZeroUnits * 2 * batch + 16 * words_per_sm();
-  }
+  int smem_bytes() const { return bytes() + kZeroUnits * 2 * batch + 16 * words_per_sm(); }
 };
 std::vector<ExchangeCase> exchange_cases(int sms, int smem_bytes);
 CompileRequest exchange_request(const std::string& architecture, const ExchangeCase& c);
-
-// The state fetched once per cluster, and by each SM for itself, over as many SMs as hold whole clusters of four: the
-// groups of SMs that clusters lie in are no multiples of four. Nothing is fitted to these.
-std::vector<ExchangeCase> cluster_cases(const std::string& architecture, int sms, int smem_bytes);
-CompileRequest cluster_request(const std::string& architecture, const ExchangeCase& c);
 
 // The exchange inside one cluster, of the kernel's own code.
 struct SendCase {
@@ -171,8 +161,6 @@ constexpr u32 initial_element(u32 element) {
 
 // The checksum of exchange.cu after an even number of steps from initial_element.
 u32 expected_checksum(const ExchangeCase& c, int steps);
-// The checksum of cluster_exchange.cu after `steps` steps from initial_element.
-u32 expected_cluster_checksum(const ExchangeCase& c, int steps);
 // The checksum of cluster.cu after `steps` steps from `word` i = i.
 u32 expected_sent(const SendCase& c, int steps);
 // The checksums of cluster_sums.cu after `steps` steps, of each SM of a cluster.

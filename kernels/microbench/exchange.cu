@@ -72,11 +72,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) microbench_exchange(co
     state += kStateStride;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
-      if (polls <= 0) {
-        *a.status = 1;
-      } else {
-        polls = kPolls;
-      }
+      renew_polls(a.status, polls);
     }
     __syncthreads();
     if ((t == a.warmup || t == a.steps) && blockIdx.x == 0 && thread == 0) {

@@ -8,7 +8,7 @@
 //   arithmetic  operation warps ilp (warps: per partition)              partition cycles per warp instruction
 //   loop        kib warps (warps: per partition)                        partition cycles per instruction of the loop
 //   shuffle     kind=shuffle warps ilp | barrier warps | tanh lanes     cycles per shuffle + add, barrier, tanhf + add
-//   exchange    bytes batch sms threads lanes rows loads                cycles and us per step
+//   exchange    bytes batch sms threads loads poll_delay                cycles and us per step
 //   cluster     bytes sms threads                                       cycles per step, inside one cluster
 //   cluster_sums  bytes sms samples threads exchanges                   cycles per round of adding up sums in clusters
 //   barrier     sms                                                     cycles and us per grid barrier

@@ -81,9 +81,5 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   if (result == 0xffffffffu) {  // never: the last load has arrived before the clock is read
     *sink = result;
   }
-  const long long end = read_cycles();
-  if (lane == 0) {
-    clocks[2 * warp] = start;
-    clocks[2 * warp + 1] = end;
-  }
+  keep_clocks(clocks, start);
 }

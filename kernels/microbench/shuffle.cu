@@ -20,7 +20,7 @@ constexpr int kSteps = 32;  // per chain and iteration, unrolled
 
 extern "C" __global__ void __launch_bounds__(1024, 1)
     microbench_shuffle(float even_bias, float odd_bias, long long* clocks, u32* sink, int iterations) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % 32;
   const float bias = lane % 2 ? odd_bias : even_bias;
   float x[kIlp];
 #pragma unroll
@@ -56,9 +56,5 @@ extern "C" __global__ void __launch_bounds__(1024, 1)
   if (result == 0.123456f) {  // as good as never: the chains have ended before the clock is read
     *sink = 1;
   }
-  const long long end = read_cycles();
-  if (lane == 0) {
-    clocks[2 * warp] = start;
-    clocks[2 * warp + 1] = end;
-  }
+  keep_clocks(clocks, start);
 }

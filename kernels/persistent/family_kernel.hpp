@@ -5,7 +5,6 @@
 
 #include "kernels/persistent/arguments.hpp"
 #include "kernels/runtime/compiler.hpp"
-#include "kernels/runtime/defines.hpp"
 #include "model/exchange/state.hpp"
 #include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
@@ -15,8 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,11 +93,6 @@ inline void define_work(Defines& defines, Work work) {
   define(defines, "exchange_only", work == Work::exchange_only);
   define(defines, "clocks", work == Work::clocked);
   define(defines, "ahead", kEmptiedAhead);
-}
-
-// 90 of "sm_90" and of "sm_90a".
-inline int architecture_number(const std::string& architecture) {
-  return std::atoi(architecture.c_str() + std::strlen("sm_"));
 }
 
 }  // namespace onchip

@@ -29,6 +29,15 @@ __device__ __forceinline__ u32 read_clock() {
   return now;
 }
 
+// Who has given up waiting says so; who has not has all polls again.
+__device__ __forceinline__ void renew_polls(u32* status, int& polls) {
+  if (polls <= 0) {
+    *status = 1;
+  } else {
+    polls = kPolls;
+  }
+}
+
 __device__ __forceinline__ void wait_before_polling() {
   if constexpr (kPollDelay > 0) {
     const u32 begin = read_clock();

@@ -15,43 +15,38 @@ namespace {
 
 constexpr std::string_view kDefine = "-D";
 
-// Where something begins in the workspace, and what is there.
+// What is in the workspace.
 struct Buffer {
   std::string_view name;
-  std::size_t at;
   std::string_view type;
   Json shape;
   std::string_view filled;
 };
 
-std::vector<Buffer> buffers(const RecurrenceProgram& program, std::int64_t steps,
-                            const std::vector<std::size_t>& offsets) {
+// In the order of RecurrenceArray.
+std::vector<Buffer> buffers(const RecurrenceProgram& program, std::int64_t steps) {
   constexpr std::string_view kFile = "file", kZero = "zero";
   const int hidden = program.network.hidden, gates = info(program.network.cell).gates;
   const int units = program.state.state_units, padded = program.state.batch_padded;
   const std::string_view state = info(state_type(program.network.precision)).name;
   const Json words = Json::array();  // laid out for the kernel alone
-  std::vector<Buffer> all{{"weights", 0, "u32", words, kFile},
-                          {"streamed", 0, "u32", words, kFile},
-                          {"overflow", 0, "i32", words, kFile},
-                          {"gates", 0, "u32", words, kFile},
-                          {"order", 0, "i32", {hidden}, kFile},
-                          {"row_places", 0, "i32", {gates, hidden}, kFile},
-                          {"input_bias", 0, "fp32", {gates, hidden}, kFile},
-                          {"recurrent_bias", 0, "fp32", {units}, kFile},
-                          {"scales", 0, "fp32", words, kFile},
-                          {"input", 0, state, {steps, program.network.batch, units * gates}, "input"},
-                          {"states", 0, state, {steps + 1, program.state.state_stride}, kZero},
-                          {"carry", 0, "fp32", {units, padded}, kZero},
-                          {"final_carry", 0, "fp32", {units, padded}, kZero},
-                          {"lengths", 0, "i32", {padded}, "steps"},
-                          {"barrier", 0, "u32", words, kZero},
-                          {"status", 0, "u32", {1}, kZero},
-                          {"record", 0, "u32", {0}, kZero}};
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].at = offsets[i];
-  }
-  return all;
+  return {{"weights", "u32", words, kFile},
+          {"streamed", "u32", words, kFile},
+          {"overflow", "i32", words, kFile},
+          {"gates", "u32", words, kFile},
+          {"order", "i32", {hidden}, kFile},
+          {"row_places", "i32", {gates, hidden}, kFile},
+          {"input_bias", "fp32", {gates, hidden}, kFile},
+          {"recurrent_bias", "fp32", {units}, kFile},
+          {"scales", "fp32", words, kFile},
+          {"input", state, {steps, program.network.batch, units * gates}, "input"},
+          {"states", state, {steps + 1, program.state.state_stride}, kZero},
+          {"carry", "fp32", {units, padded}, kZero},
+          {"final_carry", "fp32", {units, padded}, kZero},
+          {"lengths", "i32", {padded}, "steps"},
+          {"barrier", "u32", words, kZero},
+          {"status", "u32", {1}, kZero},
+          {"record", "u32", {0}, kZero}};
 }
 
 // The members of the struct that is the kernel's one argument: pointers to buffers, or values.
@@ -156,10 +151,10 @@ KernelLayout kernel_layout(const RecurrenceProgram& program, std::int64_t steps)
     filled.push_back({{"at", offsets[RecurrenceArray::barrier]}, {"bytes", program.state.barrier_bytes}, {"byte", 0}});
   }
   Json listed = Json::array();
-  const std::vector<Buffer> all = buffers(program, launched, offsets);
+  const std::vector<Buffer> all = buffers(program, launched);
   for (std::size_t i = 0; i < all.size(); ++i) {
     listed.push_back({{"name", all[i].name},
-                      {"at", all[i].at},
+                      {"at", offsets[i]},
                       {"bytes", offsets[i + 1] - offsets[i]},
                       {"type", all[i].type},
                       {"shape", all[i].shape},

@@ -75,7 +75,7 @@ template <typename LayoutOfFamily>
 RecurrenceProgram uncompiled(const LayoutOfFamily& layout, const Biases& biases, const std::string& architecture,
                              Work work) {
   const auto& geometry = layout.geometry;
-  check_work(geometry, work);
+  const int captured_accesses = work == Work::captured ? capture_size(geometry).accesses : 0;
   check_biases(geometry.network, biases);
   const Encoded encoded = encode(layout);
   RecurrenceProgram program;
@@ -84,7 +84,7 @@ RecurrenceProgram uncompiled(const LayoutOfFamily& layout, const Biases& biases,
   program.state = geometry;
   program.shape = launch_shape(geometry);
   program.work = work;
-  program.captured_accesses = work == Work::captured ? capture_size(geometry).accesses : 0;
+  program.captured_accesses = captured_accesses;
   program.has_input_bias = !biases.input.empty() || !biases.recurrent.empty();
   program.kernel_request = compile_request(geometry, architecture, work);
   program.order_request = compile_order_request(geometry, architecture);

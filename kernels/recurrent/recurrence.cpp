@@ -3,20 +3,16 @@
 
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
 
 namespace onchip {
 namespace {
-
-int current_device() {
-  int device = 0;
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
-  return device;
-}
 
 // Of the arrays, in a workspace of so many bytes.
 std::vector<std::byte*> checked_places(const RecurrenceProgram& program, std::int64_t most_steps, void* workspace,
@@ -60,9 +56,7 @@ Recurrence::Recurrence(std::shared_ptr<const RecurrenceProgram> program, void* w
                      std::to_string(program_->kernel.resources.registers) + " registers per thread, " +
                      std::to_string(shared) + " bytes of shared memory)");
   }
-  int sms = 0;
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_));
-  if (shape.blocks > sms) {
+  if (const int sms = device_attribute(cudaDevAttrMultiProcessorCount); shape.blocks > sms) {
     throw DoesNotFit("the plan needs " + std::to_string(shape.blocks) + " SMs, but this device has " +
                      std::to_string(sms));
   }
@@ -116,6 +110,27 @@ std::vector<std::uint32_t> Recurrence::record(cudaStream_t stream) const {
                                     record.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost, stream));
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
   return record;
+}
+
+std::vector<std::byte> to_elements(std::span<const float> values, Precision precision) {
+  const int size = info(precision).bytes;
+  std::vector<std::byte> elements(values.size() * size);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t bits = to_bits(precision, values[i]);
+    std::memcpy(&elements[i * size], &bits, size);
+  }
+  return elements;
+}
+
+std::vector<float> from_elements(std::span<const std::byte> elements, Precision precision) {
+  const int size = info(precision).bytes;
+  std::vector<float> values(elements.size() / size);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &elements[i * size], size);
+    values[i] = from_bits(precision, bits);
+  }
+  return values;
 }
 
 }  // namespace onchip

@@ -11,6 +11,7 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <type_traits>
 
 namespace onchip {
 
@@ -116,22 +118,21 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   nvrtcProgram get() const { return program_; }
-  std::string log() const {
+  // What NVRTC has of it, as two of its functions say it; texts without what follows their end.
+  template <typename Container>
+  Container get(nvrtcResult (*size_of)(nvrtcProgram, std::size_t*), nvrtcResult (*copy)(nvrtcProgram, char*)) const {
     std::size_t size = 0;
-    check_nvrtc(nvrtcGetProgramLogSize(program_, &size), "nvrtcGetProgramLogSize");
-    std::string text(size, '\0');
-    check_nvrtc(nvrtcGetProgramLog(program_, text.data()), "nvrtcGetProgramLog");
-    text.erase(std::min(text.find('\0'), text.size()));
-    return text;
+    check_nvrtc(size_of(program_, &size), "a size of NVRTC's");
+    Container bytes(size, '\0');
+    check_nvrtc(copy(program_, bytes.data()), "what NVRTC has compiled");
+    if constexpr (std::is_same_v<Container, std::string>) {
+      bytes.erase(std::min(bytes.find('\0'), bytes.size()));
+    }
+    return bytes;
   }
-  std::string ptx() const {
-    std::size_t size = 0;
-    check_nvrtc(nvrtcGetPTXSize(program_, &size), "nvrtcGetPTXSize");
-    std::string text(size, '\0');
-    check_nvrtc(nvrtcGetPTX(program_, text.data()), "nvrtcGetPTX");
-    text.erase(std::min(text.find('\0'), text.size()));
-    return text;
-  }
+  std::string log() const { return get<std::string>(nvrtcGetProgramLogSize, nvrtcGetProgramLog); }
+  std::string ptx() const { return get<std::string>(nvrtcGetPTXSize, nvrtcGetPTX); }
+  std::vector<char> cubin() const { return get<std::vector<char>>(nvrtcGetCUBINSize, nvrtcGetCUBIN); }
 
  private:
   nvrtcProgram program_ = nullptr;
@@ -155,26 +156,7 @@ std::string run_program(Program& program, const CompileRequest& request, const s
 CacheEntry run_compiler(const CompileRequest& request, const std::vector<std::string>& options) {
   Program program(request);
   const std::string log = run_program(program, request, options);
-  CacheEntry entry;
-  entry.resources = parse_report(log, request.name);
-  std::size_t size = 0;
-  check_nvrtc(nvrtcGetCUBINSize(program.get(), &size), "nvrtcGetCUBINSize");
-  entry.cubin.resize(size);
-  check_nvrtc(nvrtcGetCUBIN(program.get(), entry.cubin.data()), "nvrtcGetCUBIN");
-  return entry;
-}
-
-// The number in "sm_90", or -1.
-int architecture_number(std::string_view name) {
-  const std::size_t first = name.find_first_of("0123456789");
-  if (first == std::string_view::npos) {
-    return -1;
-  }
-  int number = 0;
-  for (std::size_t i = first; i < name.size() && i < first + 4 && name[i] >= '0' && name[i] <= '9'; ++i) {
-    number = 10 * number + (name[i] - '0');
-  }
-  return number;
+  return {program.cubin(), parse_report(log, request.name)};
 }
 
 // Besides the plain names there are feature-specific ones: sm_90a, sm_100a, sm_100f.
@@ -358,6 +340,15 @@ std::filesystem::path cache_directory() {
 std::string compiler_version() {
   static const std::string version = find_version();
   return version;
+}
+
+int architecture_number(std::string_view architecture) {
+  int number = -1;
+  const std::size_t first = architecture.find_first_of("0123456789");
+  if (first != std::string_view::npos) {
+    std::from_chars(architecture.data() + first, architecture.data() + architecture.size(), number);
+  }
+  return number;
 }
 
 std::vector<std::string> available_architectures() {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -39,12 +41,28 @@ struct CompiledKernel {
   bool cached = false;
 };
 
+// What a kernel is compiled with: "ONCHIP_NAME=VALUE".
+using Defines = std::vector<std::string>;
+
+// `name` as a plan, a network or a region of memory has it: "lanes_per_row".
+inline std::string define_name(std::string_view name) {
+  std::string upper = "ONCHIP_";
+  for (const char c : name) {
+    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return upper;
+}
+
+inline void define(Defines& defines, std::string_view name, std::int64_t value) {
+  defines.push_back(define_name(name) + "=" + std::to_string(value));
+}
+
 struct CompileRequest {
   std::string_view name;  // of the kernel and its source: "sparse_persistent"
   std::string_view source;
-  std::string architecture;          // "sm_90"
-  std::vector<std::string> defines;  // "ONCHIP_HIDDEN=2304"
-  std::string careful_define = {};   // "ONCHIP_NAME": the source's own way to take fewer registers, or empty
+  std::string architecture;         // "sm_90"
+  Defines defines;                  // "ONCHIP_HIDDEN=2304"
+  std::string careful_define = {};  // "ONCHIP_NAME": the source's own way to take fewer registers, or empty
   // Bytes of the stack beyond which no careful way is tried: who asks then takes another plan.
   int most_careful_stack = std::numeric_limits<int>::max();
 };
@@ -75,6 +93,9 @@ std::filesystem::path cache_directory();
 
 // "NVRTC 13.0.88": the library's name has the update number, else what it writes into PTX.
 std::string compiler_version();
+
+// 90 of "sm_90" and of "sm_90a", -1 of what has no number.
+int architecture_number(std::string_view architecture);
 
 // What the compiler can compile for, ascending: "sm_75", "sm_80", ...
 std::vector<std::string> available_architectures();

@@ -31,15 +31,11 @@ using GemmEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_t, cublasOpera
                                   cublasGemmAlgo_t);
 
 struct Library : SharedLibrary {
-#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
   ONCHIP_CUBLAS_FUNCTIONS(ONCHIP_DECLARE)
-#undef ONCHIP_DECLARE
   decltype(static_cast<GemmEx>(&::cublasGemmEx)) cublasGemmEx = nullptr;
 
   Library() : SharedLibrary("ONCHIP_CUBLAS", "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR)) {
-#define ONCHIP_LOAD(function) load(function, #function);
     ONCHIP_CUBLAS_FUNCTIONS(ONCHIP_LOAD)
-#undef ONCHIP_LOAD
     load(cublasGemmEx, "cublasGemmEx");
   }
 };

@@ -29,6 +29,19 @@ std::string kernel_module_version() {
   return "";
 }
 
+// `attribute`: the only one; must live as long.
+cudaLaunchConfig_t launch_config(int blocks, int threads, std::size_t smem_bytes, cudaStream_t stream,
+                                 cudaLaunchAttribute& attribute) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = smem_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return config;
+}
+
 }  // namespace
 
 void check_cuda(cudaError_t status, const char* expression, const char* file, int line) {
@@ -76,30 +89,27 @@ cudaFuncAttributes Kernel::attributes() const {
   return attributes;
 }
 
+void Kernel::allow_shared(std::size_t bytes) const {
+  ONCHIP_CUDA_CHECK(
+      cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
 int Kernel::blocks_per_sm(int threads, std::size_t smem_bytes) const {
-  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(smem_bytes)));
+  allow_shared(smem_bytes);
   int blocks = 0;
   ONCHIP_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function(kernel_), threads, smem_bytes));
   return blocks;
 }
 
 int Kernel::clusters(int size, int threads, std::size_t smem_bytes) const {
-  const void* const kernel = function(kernel_);
-  ONCHIP_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(smem_bytes)));
-  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  allow_shared(smem_bytes);
+  ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(size));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = smem_bytes;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  const cudaLaunchConfig_t config = launch_config(size, threads, smem_bytes, nullptr, attribute);
   int clusters = 0;
-  ONCHIP_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+  ONCHIP_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, function(kernel_), &config));
   return clusters;
 }
 
@@ -107,24 +117,29 @@ void Kernel::launch(cudaStream_t stream, int blocks, int threads, std::size_t sm
                     void** arguments) const {
   constexpr std::size_t kOfAnyKernel = 48 << 10;
   if (smem_bytes > kOfAnyKernel) {
-    ONCHIP_CUDA_CHECK(cudaFuncSetAttribute(function(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(smem_bytes)));
+    allow_shared(smem_bytes);
   }
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeCooperative;
   attribute.val.cooperative = cooperative ? 1 : 0;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = smem_bytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  const cudaLaunchConfig_t config = launch_config(blocks, threads, smem_bytes, stream, attribute);
   ONCHIP_CUDA_CHECK(cudaLaunchKernelExC(&config, function(kernel_), arguments));
 }
 
+int current_device() {
+  int device = 0;
+  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
+  return device;
+}
+
+int device_attribute(cudaDeviceAttr which) {
+  int value = 0;
+  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, current_device()));
+  return value;
+}
+
 DeviceInfo device_info() {
-  int driver = 0, runtime = 0, count = 0, device = 0;
+  int driver = 0, runtime = 0, count = 0;
   ONCHIP_CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where no driver is installed
   if (driver == 0) {
     throw CudaError("no CUDA device: no NVIDIA driver was found");
@@ -135,11 +150,8 @@ DeviceInfo device_info() {
                     cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status));
   }
   ONCHIP_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
   cudaDeviceProp properties{};
-  ONCHIP_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  int clock_khz = 0;
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, device));
+  ONCHIP_CUDA_CHECK(cudaGetDeviceProperties(&properties, current_device()));
 
   DeviceInfo info;
   info.name = properties.name;
@@ -148,34 +160,14 @@ DeviceInfo device_info() {
   info.driver = (module.empty() ? "" : module + ", ") + "CUDA " + version_text(driver);
   info.runtime = version_text(runtime);
   info.sm_count = properties.multiProcessorCount;
-  info.clock_hz = 1e3 * clock_khz;
+  info.clock_hz = 1e3 * device_attribute(cudaDevAttrClockRate);
   return info;
-}
-
-EventTimer::EventTimer() {
-  ONCHIP_CUDA_CHECK(cudaEventCreate(&start_));
-  if (const cudaError_t status = cudaEventCreate(&stop_); status != cudaSuccess) {
-    cudaEventDestroy(start_);
-    ONCHIP_CUDA_CHECK(status);
-  }
-}
-
-EventTimer::~EventTimer() {
-  cudaEventDestroy(start_);
-  cudaEventDestroy(stop_);
-}
-
-void EventTimer::start(cudaStream_t stream) {
-  ONCHIP_CUDA_CHECK(cudaEventRecord(start_, stream));
-}
-void EventTimer::stop(cudaStream_t stream) {
-  ONCHIP_CUDA_CHECK(cudaEventRecord(stop_, stream));
 }
 
 double EventTimer::milliseconds() {
   float elapsed = 0;
-  ONCHIP_CUDA_CHECK(cudaEventSynchronize(stop_));
-  ONCHIP_CUDA_CHECK(cudaEventElapsedTime(&elapsed, start_, stop_));
+  ONCHIP_CUDA_CHECK(cudaEventSynchronize(stop_.get()));
+  ONCHIP_CUDA_CHECK(cudaEventElapsedTime(&elapsed, start_.get(), stop_.get()));
   return elapsed;
 }
 

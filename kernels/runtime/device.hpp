@@ -29,6 +29,9 @@ class DoesNotFit : public CudaError {
 void check_cuda(cudaError_t status, const char* expression, const char* file, int line);
 #define ONCHIP_CUDA_CHECK(expression) ::onchip::check_cuda((expression), #expression, __FILE__, __LINE__)
 
+int current_device();
+int device_attribute(cudaDeviceAttr which);  // of the current device
+
 // Device memory of `count` elements of T.
 template <typename T>
 class DeviceBuffer {
@@ -107,6 +110,8 @@ class Kernel {
               void** arguments) const;
 
  private:
+  void allow_shared(std::size_t bytes) const;  // of dynamic shared memory
+
   std::shared_ptr<const LoadedCubin> cubin_;
   cudaKernel_t kernel_ = nullptr;
 };
@@ -121,15 +126,24 @@ struct DeviceInfo {
 // The current device; throws CudaError with a plain sentence if there is none.
 DeviceInfo device_info();
 
+class Event {
+ public:
+  explicit Event(unsigned flags = cudaEventDefault) { ONCHIP_CUDA_CHECK(cudaEventCreateWithFlags(&event_, flags)); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t get() const { return event_; }
+  void record(cudaStream_t stream) const { ONCHIP_CUDA_CHECK(cudaEventRecord(event_, stream)); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 // A pair of events around work on a stream.
 class EventTimer {
  public:
-  EventTimer();
-  ~EventTimer();
-  EventTimer(const EventTimer&) = delete;
-  EventTimer& operator=(const EventTimer&) = delete;
-  void start(cudaStream_t stream);
-  void stop(cudaStream_t stream);
+  void start(cudaStream_t stream) { start_.record(stream); }
+  void stop(cudaStream_t stream) { stop_.record(stream); }
   double milliseconds();  // waits for stop
 
   // Of device time, that what `enqueue()` enqueues takes.
@@ -142,7 +156,7 @@ class EventTimer {
   }
 
  private:
-  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  Event start_, stop_;
 };
 
 }  // namespace onchip

@@ -28,12 +28,6 @@ const std::vector<Chip>& all_shipped_chips() {
 Chip device_chip() {
   constexpr std::string_view kMaker = "NVIDIA ";
   const DeviceInfo info = device_info();
-  int device = 0, major = 0, minor = 0, shared_bytes = 0, l2_bytes = 0;
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  ONCHIP_CUDA_CHECK(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
   const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
   std::optional<Chip> chip;
   bool is_by_name = false;
@@ -49,12 +43,12 @@ Chip device_chip() {
   }
   if (!is_by_name) {
     chip->architecture = info.architecture;
-    chip->compute_capability_major.value = major;
-    chip->compute_capability_minor.value = minor;
-    chip->l2_bytes.value = l2_bytes;
+    chip->compute_capability_major.value = device_attribute(cudaDevAttrComputeCapabilityMajor);
+    chip->compute_capability_minor.value = device_attribute(cudaDevAttrComputeCapabilityMinor);
+    chip->l2_bytes.value = device_attribute(cudaDevAttrL2CacheSize);
   }
   chip->sm_count.value = info.sm_count;
-  chip->smem_bytes_per_block.value = shared_bytes;
+  chip->smem_bytes_per_block.value = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   return *chip;
 }
 

@@ -11,22 +11,6 @@
 #include <set>
 
 namespace onchip {
-namespace {
-
-class Event {
- public:
-  explicit Event(unsigned flags) { ONCHIP_CUDA_CHECK(cudaEventCreateWithFlags(&event_, flags)); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-}  // namespace
-
 void enqueue(const ProgramNode& node, std::span<const Kernel> kernels, const Cublas* cublas, cudaStream_t stream) {
   if (node.product) {
     cublas->multiply(*node.product);
@@ -152,7 +136,7 @@ struct DeviceProgram::State {
     onchip::enqueue(node, kernels, cublas ? &*cublas : nullptr, on);
   }
 
-  cudaEvent_t event_of(int node) { return events.try_emplace(node, cudaEventDisableTiming).first->second.get(); }
+  const Event& event_of(int node) { return events.try_emplace(node, cudaEventDisableTiming).first->second; }
 
   // All nodes, on their streams; then the results.
   void enqueue_all() {
@@ -169,16 +153,16 @@ struct DeviceProgram::State {
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
       const cudaStream_t on = streams[nodes[n].stream].get();
       for (const int before : nodes[n].after) {
-        ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(on, event_of(before)));
+        ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(on, event_of(before).get()));
       }
       enqueue(nodes[n], on);
       if (awaited.contains(n)) {
-        ONCHIP_CUDA_CHECK(cudaEventRecord(event_of(n), on));
+        event_of(n).record(on);
       }
     }
     for (const auto& [stream, node] : last) {
       if (stream != 0) {
-        ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(first, event_of(node)));
+        ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(first, event_of(node).get()));
       }
     }
     ONCHIP_CUDA_CHECK(cudaMemcpyAsync(host, arrays[results].data(), result_bytes(), cudaMemcpyDeviceToHost, first));

@@ -2,8 +2,6 @@
 // Unsigned integers by their bits; NVRTC has no <cstdint>.
 #pragma once
 
-#pragma once
-
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

@@ -14,8 +14,11 @@ class LibraryRefusal : public CudaError {
   using CudaError::CudaError;
 };
 
-// Derive a struct with a member `decltype(&::function) function` for each function needed, and load each of them in its
-// constructor. Never closed: such libraries keep threads and device state.
+// Derive a struct with a member for each function needed, and load each of them in its constructor, by a list
+// X(function)... that ONCHIP_DECLARE and ONCHIP_LOAD are applied to. Never closed: such libraries keep threads and device
+// state.
+#define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
+#define ONCHIP_LOAD(function) load(function, #function);
 class SharedLibrary {
  public:
   // The library's path is the environment variable's value, else `soname`, which the dynamic linker searches for.

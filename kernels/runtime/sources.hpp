@@ -25,7 +25,6 @@ extern const std::string_view kFeedForwardUnstructuredSource;  // feed_forward/d
 extern const std::string_view kArithmeticSource;       // microbench/arithmetic.cu
 extern const std::string_view kBarrierSource;          // microbench/barrier.cu
 extern const std::string_view kClusterSource;          // microbench/cluster.cu
-extern const std::string_view kClusterExchangeSource;  // microbench/cluster_exchange.cu
 extern const std::string_view kClusterSumsSource;      // microbench/cluster_sums.cu
 extern const std::string_view kExchangeSource;         // microbench/exchange.cu
 extern const std::string_view kInstructionsSource;     // microbench/instructions.cu

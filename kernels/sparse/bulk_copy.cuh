@@ -92,28 +92,8 @@ __device__ __forceinline__ void copy_pass(const char* state, u32 shared, int pas
   __syncwarp();
 }
 
-// The state of every pass of every step, as soon as there is room for it.
 __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int lane) {
-  const char* state = static_cast<const char*>(a.states);
-  int polls = kPolls;
-#pragma unroll 1
-  for (int t = 0; t < a.steps; ++t) {
-#pragma unroll 1
-    for (int pass = 0; pass < kPasses; ++pass) {
-      if (t > 0) {
-        wait_at<kWithFetching>(kTaken + pass);
-        await_flags(a, pass, t, lane, polls);
-      }
-      copy_pass(state, shared, pass, lane);
-    }
-    state += kStateStride;
-    polls = polls > 0 ? kPolls : 0;  // who has given up takes what is there
-  }
-  if (polls <= 0) {
-    *a.status = 1;
-  }
-#pragma unroll 1
-  for (int pass = 0; pass < kPasses; ++pass) {  // of the last step, for whom nothing follows
-    wait_at<kWithFetching>(kTaken + pass);
-  }
+  fetch_all(
+      a, [&](int pass, int t, int& polls) { await_flags(a, pass, t, lane, polls); },
+      [&](const char* state, int pass, int&) { copy_pass(state, shared, pass, lane); }, [](int) { return true; });
 }

@@ -7,7 +7,6 @@
 #include "kernels/persistent/protocol.cuh"
 #include "kernels/sparse/shape.cuh"
 #include "kernels/sparse/stage_words.cuh"
-#include "kernels/sparse/words.cuh"
 
 // Where word i of a state goes in shared memory.
 __device__ __forceinline__ u32 staged_at(int i) {
@@ -20,18 +19,8 @@ __device__ __forceinline__ u32 staged_at(int i) {
   return 16 * i + gap;
 }
 
-// A state, in rounds of kLoadsInFlight words per thread and a last one of what is left. No loop: its addresses would take
-// registers.
-template <int kDone = 0>
 __device__ __forceinline__ void stage(const char* from, u32 to, int thread, int& polls) {
-  constexpr int left = (kStateWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
-  if constexpr (left > kLoadsInFlight) {
-    stage_words<kLoadsInFlight, staged_at>(from, to, thread + kDone, true, polls);
-    stage<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
-  } else {
-    constexpr int last = kDone + (left - 1) * kThreads;
-    stage_words<left, staged_at>(from, to, thread + kDone, last + kThreads <= kStateWords || thread + last < kStateWords, polls);
-  }
+  stage_rounds<kStateWords, kLoadsInFlight, staged_at>(from, to, thread, polls);
 }
 
 // Where word i of this SM's outbox belongs in a state.

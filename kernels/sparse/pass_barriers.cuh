@@ -85,3 +85,33 @@ __device__ __forceinline__ bool fences(int t) {
   }
   return is_time;
 }
+
+// What warps that fetch do: the state of every pass of every step, as soon as there is room for it. await(pass, t, polls)
+// waits before it is asked for, but at first; copy(state, pass, polls) brings it; renews(t): whether polls count anew.
+template <typename Await, typename Copy, typename Renews>
+__device__ __forceinline__ void fetch_all(const Arguments& a, const Await& await, const Copy& copy, const Renews& renews) {
+  const char* state = static_cast<const char*>(a.states);
+  int polls = kPolls;
+#pragma unroll 1
+  for (int t = 0; t < a.steps; ++t) {
+#pragma unroll 1
+    for (int pass = 0; pass < kPasses; ++pass) {
+      if (t > 0) {
+        wait_at<kWithFetching>(kTaken + pass);
+        await(pass, t, polls);
+      }
+      copy(state, pass, polls);
+    }
+    state += kStateStride;
+    if (renews(t)) {
+      polls = polls > 0 ? kPolls : 0;  // who has given up takes what is there
+    }
+  }
+  if (polls <= 0) {
+    *a.status = 1;
+  }
+#pragma unroll 1
+  for (int pass = 0; pass < kPasses; ++pass) {  // of the last step, for whom nothing follows
+    wait_at<kWithFetching>(kTaken + pass);
+  }
+}

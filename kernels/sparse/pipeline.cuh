@@ -23,12 +23,9 @@
 #pragma once
 
 #include "kernels/persistent/launch.cuh"
-#include "kernels/sparse/cell.cuh"
 #include "kernels/sparse/exchange.cuh"
-#include "kernels/sparse/gather.cuh"
 #include "kernels/sparse/pass_barriers.cuh"
-#include "kernels/sparse/reduce.cuh"
-#include "kernels/sparse/row_splits.cuh"
+#include "kernels/sparse/tile.cuh"
 #if ONCHIP_EXCHANGE == 4
 #include "kernels/sparse/bulk_copy.cuh"
 #else
@@ -113,31 +110,7 @@ __device__ __forceinline__ void produce_states(const Arguments& a, u32 shared, i
 template <int kPass, int kTile = 0>
 __device__ __forceinline__ void tiles_of_pass(Weights& weights, const Arguments& a, const Step& step) {
   if constexpr (kTile < kTiles) {
-    float sum[kValues] = {};
-#if ONCHIP_ROW_SPLITS != 0
-    int splits[kTileHeight];
-    find_splits<kTile>(step, splits);
-    SplitSums split_sums;
-    if constexpr (kTile == 0) {
-      multiply_splits<kPass, kPass + 1>(weights, step, split_sums);
-    }
-#endif
-    gather_tile<kTile, kPass>(weights, step.shared, step.kept_shared + kOverflowAt + 4 * (step.thread / 32), step.lane,
-                              step.thread, sum);
-    mark_clock(a, step.number - a.first_step, step.thread, Mark::gathered);
-    Output outputs[kOutputs];
-    fetch_outputs<kTile, kPass>(step, outputs);
-    const Gates gates = find_gates<kTile>(step);
-#if ONCHIP_ROW_SPLITS != 0
-    if constexpr (kTile == 0) {
-      store_splits<kPass, kPass + 1>(step, split_sums);
-      wait_at<kThreads>(kComputing);
-    }
-    add_splits<kPass>(step, splits, sum);
-#endif
-    reduce<kValues, 1>(sum, step.lane);
-    mark_clock(a, step.number - a.first_step, step.thread, Mark::reduced);
-    finish<kTile, kPass>(a, step, gates, sum, outputs);
+    compute_tile<kTile, kPass, kPass, kPass + 1>(weights, a, step, [] { wait_at<kThreads>(kComputing); });
     tiles_of_pass<kPass, kTile + 1>(weights, a, step);
   }
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/sparse/pass_barriers.cuh"
-#include "kernels/sparse/words.cuh"
+#include "kernels/sparse/stage_words.cuh"
 
 // Where word i of a pass goes, from where the pass's first plane begins.
 __device__ __forceinline__ u32 placed_at(int i) {
@@ -84,34 +84,13 @@ __device__ __forceinline__ void await_own_words(const char* state, int pass) {
   }
 }
 
-// The state of every pass of every step, as soon as there is room for it.
 __device__ __forceinline__ void fetch_states(const Arguments& a, u32 shared, int thread) {
-  const char* state = static_cast<const char*>(a.states);
-  int polls = kPolls;
-#pragma unroll 1
-  for (int t = 0; t < a.steps; ++t) {
-#pragma unroll 1
-    for (int pass = 0; pass < kPasses; ++pass) {
-      if (t > 0) {
-        wait_at<kWithFetching>(kTaken + pass);
-        wait_before_polling();
-      }
-      fetch_pass(state, shared, pass, thread, polls);
-      if (polls <= 0) {
-        await_own_words(state, pass);
-      }
-      arrive(fetched(shared, pass), thread % 32);
+  const auto copy = [&](const char* state, int pass, int& polls) {
+    fetch_pass(state, shared, pass, thread, polls);
+    if (polls <= 0) {
+      await_own_words(state, pass);
     }
-    state += kStateStride;
-    if (fences(t)) {
-      polls = polls > 0 ? kPolls : 0;  // who has given up takes what is there
-    }
-  }
-  if (polls <= 0) {
-    *a.status = 1;
-  }
-#pragma unroll 1
-  for (int pass = 0; pass < kPasses; ++pass) {  // of the last step, for whom nothing follows
-    wait_at<kWithFetching>(kTaken + pass);
-  }
+    arrive(fetched(shared, pass), thread % 32);
+  };
+  fetch_all(a, [](int, int, int&) { wait_before_polling(); }, copy, [](int t) { return fences(t); });
 }

@@ -90,13 +90,10 @@ std::int64_t state_element(const SparseGeometry& geometry, int place, int sample
                geometry.line_words);
 }
 
-void check_work(const SparseGeometry& geometry, Work work) {
-  if (work == Work::captured && geometry.producer_warps > 0) {
+CaptureSize capture_size(const SparseGeometry& geometry) {
+  if (geometry.producer_warps > 0) {
     throw InputError("plans with producer warps cannot be captured");
   }
-}
-
-CaptureSize capture_size(const SparseGeometry& geometry) {
   const int slots = geometry.slots_total() + geometry.longest_overflow * geometry.chunk_slots;
   const int overflow_words = geometry.longest_overflow * (geometry.chunk_words + 1) + geometry.all_rows();
   const auto of_threads = [&](std::int64_t words) { return static_cast<int>(words / geometry.threads) + 1; };

@@ -24,9 +24,7 @@ LaunchShape launch_shape(const SparseGeometry& geometry);
 // Which element of a state in L2 is a sample's of the unit at this place of the order.
 std::int64_t state_element(const SparseGeometry& geometry, int place, int sample);
 
-// Throws InputError for work that no kernel of the plan does.
-void check_work(const SparseGeometry& geometry, Work work);
-CaptureSize capture_size(const SparseGeometry& geometry);
+CaptureSize capture_size(const SparseGeometry& geometry);  // throws InputError for plans that cannot be captured
 
 // [state units], as kernels/sparse/cell.cuh wants them: for each gate the place of its row in the unit, for each
 // place its gate.

@@ -30,12 +30,12 @@
 #include "kernels/sparse/shape.cuh"  // first: what the others are made for
 
 #include "kernels/persistent/launch.cuh"
-#include "kernels/sparse/cell.cuh"
 #include "kernels/sparse/exchange.cuh"
 #include "kernels/sparse/gather.cuh"
 #include "kernels/sparse/reduce.cuh"
 #include "kernels/sparse/regions.cuh"
 #include "kernels/sparse/row_splits.cuh"
+#include "kernels/sparse/tile.cuh"
 #if ONCHIP_PRODUCER_WARPS != 0
 #include "kernels/sparse/pipeline.cuh"
 #endif
@@ -45,31 +45,7 @@ __device__ __forceinline__ void tiles_step(Weights& weights, const Arguments& a,
   if constexpr (kPass == kPasses) {
     tiles_step<kTile + 1, 0>(weights, a, step);
   } else if constexpr (kTile < kTiles) {
-    float sum[kValues] = {};
-    const u32 overflow = step.kept_shared + kOverflowAt + 4 * (step.thread / 32);
-#if ONCHIP_ROW_SPLITS != 0
-    int splits[kTileHeight];
-    find_splits<kTile>(step, splits);
-    SplitSums split_sums;
-    if constexpr (kTile == 0 && kPass == 0) {
-      multiply_splits<0, kPasses>(weights, step, split_sums);
-    }
-#endif
-    gather_tile<kTile, kPass>(weights, step.shared, overflow, step.lane, step.thread, sum);
-    mark_clock(a, step.number - a.first_step, step.thread, Mark::gathered);
-    Output outputs[kOutputs];
-    fetch_outputs<kTile, kPass>(step, outputs);
-    const Gates gates = find_gates<kTile>(step);
-#if ONCHIP_ROW_SPLITS != 0
-    if constexpr (kTile == 0 && kPass == 0) {
-      store_splits<0, kPasses>(step, split_sums);
-      __syncthreads();
-    }
-    add_splits<kPass>(step, splits, sum);
-#endif
-    reduce<kValues, 1>(sum, step.lane);
-    mark_clock(a, step.number - a.first_step, step.thread, Mark::reduced);
-    finish<kTile, kPass>(a, step, gates, sum, outputs);
+    compute_tile<kTile, kPass, 0, kPasses>(weights, a, step, [] { __syncthreads(); });
     tiles_step<kTile, kPass + 1>(weights, a, step);
   }
 }
@@ -188,11 +164,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) sparse_persistent(cons
     state += kStateStride;
     if ((t & (kAhead / 4 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
-      if (polls <= 0) {
-        *a.status = 1;
-      } else {
-        polls = kPolls;
-      }
+      renew_polls(a.status, polls);
     }
     wait_for_copies<1>();  // the input of this step; that of the next may be under way
     __syncthreads();

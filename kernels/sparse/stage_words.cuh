@@ -1,10 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polling.
+// 16-byte words of a state in L2, each one memory operation, and their way to shared memory.
 #pragma once
 
 #include "kernels/persistent/memory.cuh"
 #include "kernels/persistent/protocol.cuh"
-#include "kernels/sparse/words.cuh"
+
+__device__ __forceinline__ Word load_relaxed(const char* address) {
+  Word v;
+  asm volatile(
+      "{\n\t"
+      ".reg .b128 word;\n\t"
+      ".reg .b64 low, high;\n\t"
+      "ld.relaxed.gpu.global.b128 word, [%4];\n\t"
+      "mov.b128 {low, high}, word;\n\t"
+      "mov.b64 {%0, %1}, low;\n\t"
+      "mov.b64 {%2, %3}, high;\n\t"
+      "}"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(address)
+      : "memory");
+  return v;
+}
+
+// A 16-byte word of the exchange is written and read as one scalar, so its first 32 bits speak for all of it.
+__device__ __forceinline__ bool is_empty(const Word& v) { return v.x == ~0u; }
+
+__device__ __forceinline__ void store_relaxed(char* address, const Word& v) {
+  asm volatile(
+      "{\n\t"
+      ".reg .b128 word;\n\t"
+      ".reg .b64 low, high;\n\t"
+      "mov.b64 low, {%1, %2};\n\t"
+      "mov.b64 high, {%3, %4};\n\t"
+      "mov.b128 word, {low, high};\n\t"
+      "st.relaxed.gpu.global.b128 [%0], word;\n\t"
+      "}" ::"l"(address),
+      "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+      : "memory");
+}
 
 // Copies kCount words of a state to shared memory, kThreads apart, the last only if it `exists`; Lamport: polls them.
 // kStagedAt(i): where word i of a state goes. `polls`: how often a thread may find a word missing; once that is used up it takes what is there.
@@ -42,4 +75,18 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
     store_shared(to + kStagedAt(first + k * kThreads), v[k]);
   }
   store_shared_if(exists, to + kStagedAt(first + (kCount - 1) * kThreads), v[kCount - 1]);
+}
+
+// The first kWords of a state, in rounds of kInFlight words per thread and a last one of what is left. No loop: its
+// addresses would take registers.
+template <int kWords, int kInFlight, u32 (*kStagedAt)(int), int kDone = 0>
+__device__ __forceinline__ void stage_rounds(const char* from, u32 to, int thread, int& polls) {
+  constexpr int left = (kWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
+  if constexpr (left > kInFlight) {
+    stage_words<kInFlight, kStagedAt>(from, to, thread + kDone, true, polls);
+    stage_rounds<kWords, kInFlight, kStagedAt, kDone + kInFlight * kThreads>(from, to, thread, polls);
+  } else {
+    constexpr int last = kDone + (left - 1) * kThreads;
+    stage_words<left, kStagedAt>(from, to, thread + kDone, last + kThreads <= kWords || thread + last < kWords, polls);
+  }
 }

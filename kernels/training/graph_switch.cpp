@@ -3,22 +3,9 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
-#include "kernels/training/device/graph_switch_arguments.hpp"
+#include "kernels/training/device/arguments.hpp"
 
 namespace onchip {
-namespace {
-
-// What cuBLAS loads while it is captured is no part of the graph.
-struct RelaxedCapture {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  RelaxedCapture() { ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode)); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-};
-
-}  // namespace
-
 bool GraphSwitch::is_known() {
   int driver = 0;
   ONCHIP_CUDA_CHECK(cudaDriverGetVersion(&driver));
@@ -32,7 +19,7 @@ GraphSwitch::GraphSwitch(const std::string& architecture)
 
 void GraphSwitch::enqueue(cudaStream_t stream, const int* rows, int unit, int ways,
                           const std::function<void(int way, cudaStream_t)>& enqueue_way) const {
-  const RelaxedCapture relaxed;
+  const RelaxedCapture relaxed;  // cuBLAS may load something
   cudaStreamCaptureStatus status{};
   cudaGraph_t graph = nullptr;
   const cudaGraphNode_t* before = nullptr;

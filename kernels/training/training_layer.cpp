@@ -31,17 +31,8 @@ std::uint32_t* new_status() {
 
 // A stream for what runs beside the caller's, and events to fork and to join.
 struct BesideStream {
-  cudaStream_t stream = nullptr;
-  cudaEvent_t fork = nullptr, join = nullptr;
-  BesideStream() {
-    // A stream that is captured at this moment has nothing to do with it.
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
-    ONCHIP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    ONCHIP_CUDA_CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
-    ONCHIP_CUDA_CHECK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
-    ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
-  }
+  Stream stream;
+  Event fork{cudaEventDisableTiming}, join{cudaEventDisableTiming};
 };
 
 // What layers share. Never destroyed: graphs may still run, and CUDA may be gone before.
@@ -59,12 +50,6 @@ struct Shared {
 Shared& shared() {
   static Shared* const all = new Shared;
   return *all;
-}
-
-int current_device() {
-  int device = 0;
-  ONCHIP_CUDA_CHECK(cudaGetDevice(&device));
-  return device;
 }
 
 Shared::Device& shared_of(int device) {
@@ -297,13 +282,16 @@ void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode&
     run(second, stream, workspace);
     return;
   }
-  const BesideStream& beside = shared_of(device_).beside[stream];
-  ONCHIP_CUDA_CHECK(cudaEventRecord(beside.fork, stream));
-  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream, beside.fork));
+  const BesideStream& beside = [&]() -> const BesideStream& {
+    const RelaxedCapture relaxed;  // a stream that is captured at this moment has nothing to do with it
+    return shared_of(device_).beside[stream];
+  }();
+  beside.fork.record(stream);
+  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream.get(), beside.fork.get()));
   run(first, stream, workspace);
-  run(second, beside.stream, workspace);
-  ONCHIP_CUDA_CHECK(cudaEventRecord(beside.join, beside.stream));
-  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join));
+  run(second, beside.stream.get(), workspace);
+  beside.join.record(beside.stream.get());
+  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join.get()));
 }
 
 void TrainingLayer::check(cudaStream_t stream) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time of one all-to-all exchange of the state: emit, L2, poll, copy to shared memory. One formula, which the model
-// evaluates and the calibration fits (kernels/microbench/fit_exchange.cpp). What a step waits for it where it overlaps
+// evaluates and the calibration fits (kernels/microbench/fit.cpp). What a step waits for it where it overlaps
 // with computing: pipelined_cycles() in model/sparse/price.cpp.
 //
 //   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks

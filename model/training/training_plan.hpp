@@ -37,7 +37,7 @@ struct DenseTrainingPlan {
   Stash stash = Stash::gates;
   RecurrencePlan forward, backward;  // of every layer and direction
   bool beside = false;               // both directions of a layer at once, on half of the SMs each, in both passes
-  bool aligned = false;  // products of copies with rows of whole 16 bytes (kernels/training/training_products.hpp)
+  bool aligned = false;  // products of copies with rows of whole 16 bytes (kernels/training/training_program.cpp)
 
   friend bool operator==(const DenseTrainingPlan&, const DenseTrainingPlan&) = default;
 };

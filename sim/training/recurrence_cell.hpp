@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one warp does with the sums of its items, a unit of a sample each, as lstm_*.cuh, gru_*.cuh, publish.cuh and
+// What one warp does with the sums of its items, a unit of a sample each, as forward.cuh, backward.cuh, publish.cuh and
 // bias.cuh of kernels/training do it: the cell or its derivative, what is published, what the products read, and the
 // fetch of what a later turn needs.
 #pragma once

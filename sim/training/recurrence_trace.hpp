@@ -6,7 +6,7 @@
 //              the warp group's next turn
 //   sums       the warps' sums to shared memory; barrier of the warp group; what each item needs of them. In a cluster
 //              the others' sums, too, which the SMs send each other
-//   cell       lstm_*.cuh, gru_*.cuh: the cell or its derivative, the words that are published, what the products read;
+//   cell       forward.cuh, backward.cuh: the cell or its derivative, the words that are published, what the products read;
 //              what the next turn needs is asked for
 //
 // How many instructions there are beside those that the source says, and where it branches, is read off machine code

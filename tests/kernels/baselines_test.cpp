@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs no GPU, then (tag [gpu]) what does.
 #include "kernels/baselines/baseline.hpp"
-#include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/product.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/runtime/library.hpp"

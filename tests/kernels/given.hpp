@@ -3,7 +3,7 @@
 // interpreted (tests/experiments/simulation/interpret_test.cpp).
 #pragma once
 
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "model/base/numeric.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"

@@ -2,7 +2,7 @@
 // The length of kernels, and the model's count of a step's instructions, against machine code. Needs no GPU.
 #include "model/sparse/instructions.hpp"
 
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cubin.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/chip/chip.hpp"

@@ -346,7 +346,7 @@ TEST_CASE("every microbenchmark compiles without a spill", "[slow][microbench]")
     CHECK(kernel.resources.registers <= (has_512_threads ? 128 : 64));  // else 1024
   }
   const bool has_clusters = architecture == "sm_90" || architecture == "sm_100";
-  CHECK(names.size() == (has_clusters ? 9 : 6));
+  CHECK(names.size() == (has_clusters ? 8 : 6));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register model against the compiler: no plan spills that it says fits beyond doubt. Needs no GPU.
 #include "model/sparse/registers.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "model/answer/capacity.hpp"
 #include "model/chip/chip.hpp"
 #include "model/chip/occupancy.hpp"

@@ -2,7 +2,7 @@
 // Runs of the persistent kernels on a GPU.
 #pragma once
 
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/device.hpp"
 #include "tests/kernels/given.hpp"
 

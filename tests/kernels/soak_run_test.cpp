@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ten million steps whose result is known exactly: a permutation of the state, which fp16 carries without rounding.
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "model/chip/chip.hpp"
 #include "model/families/planner.hpp"
 #include "tests/catch.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of every kind compile for sm_90. Needs no GPU; what the kernels compute is in device_test.cpp.
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 
 #include "kernels/runtime/compiler.hpp"
 #include "tests/catch.hpp"

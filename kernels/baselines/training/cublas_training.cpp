@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/baselines/graph.hpp"
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
-#include "kernels/recurrent/persistent_kernel.hpp"  // from_elements
+#include "kernels/recurrent/recurrence.hpp"  // from_elements
 #include "kernels/runtime/cublas.hpp"
 #include "model/workload/reference.hpp"
 
@@ -115,17 +114,15 @@ std::vector<DenseProduct> CublasTraining::products_of(int layer) const {
   std::vector<DenseProduct> all;
   all.push_back(product(rows, samples_, columns, true, input_weights_.data(), columns, false, x_.data(), columns,
                         projected_.data()));
+  const auto of_step = [&](int step, int width) { return bytes(std::int64_t{step} * batch * width); };
   for (int step = 0; step < network_.steps; ++step) {
-    const std::size_t at = bytes(std::int64_t{step} * batch * hidden),
-                      gates_at = bytes(std::int64_t{step} * batch * rows);
-    all.push_back(product(rows, batch, hidden, true, weights_.data(), hidden, false, h_.data() + at, hidden,
-                          gates_.data() + gates_at));
+    all.push_back(product(rows, batch, hidden, true, weights_.data(), hidden, false, h_.data() + of_step(step, hidden),
+                          hidden, gates_.data() + of_step(step, rows)));
   }
   for (int step = network_.steps; step-- > 0;) {
-    const std::size_t at = bytes(std::int64_t{step} * batch * hidden),
-                      gates_at = bytes(std::int64_t{step} * batch * rows);
-    all.push_back(product(hidden, batch, rows, false, weights_.data(), hidden, false, gate_gradient_.data() + gates_at,
-                          rows, hidden_gradient_.data() + at));
+    all.push_back(product(hidden, batch, rows, false, weights_.data(), hidden, false,
+                          gate_gradient_.data() + of_step(step, rows), rows,
+                          hidden_gradient_.data() + of_step(step, hidden)));
   }
   all.push_back(product(columns, samples_, rows, false, input_weights_.data(), columns, false, gate_gradient_.data(),
                         rows, input_gradient_.data()));

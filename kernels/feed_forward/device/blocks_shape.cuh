@@ -2,7 +2,7 @@
 // Sizes of the kernel of blocks, what a warp reads of a layer, and a tile of images in shared memory.
 #pragma once
 
-#include "kernels/feed_forward/device/blocks_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/feed_forward/device/fragments.cuh"
 #include "kernels/runtime/integers.cuh"
 #include "model/feed_forward/plan/blocks_constants.hpp"
@@ -37,17 +37,7 @@ constexpr int kRecords = kBlocks * kParts;  // of a warp, in each layer
 static_assert((kParts > 1 ? kParts : kBlocks) % kAhead == 0, "registers belong to the same records in every layer");
 static_assert(kImages <= 64 && kPlaces % 8 == 0 && kUsed > 0);
 
-// What a warp reads of an output block, or of a part of it; the last has what is not of tiles.
-struct __align__(32) Block {
-  uint4 tiles[kTiles][32];  // mma's A, fp16
-  float2 biases[8];         // of rows r and r + 8
-  u16 destinations[16];     // place of a row's neuron
-  u16 inputs[kTiles][16];   // places of a tile's inputs
-#if ONCHIP_REMAINDER
-  u32 remainder;  // records
-#endif
-};
-
+using Block = OutputBlock<u16, kTiles>;
 using Record = RemainderRecord<u16>;
 
 struct Memory {

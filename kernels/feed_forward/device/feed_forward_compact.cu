@@ -2,7 +2,7 @@
 // After a layer, a list of the images that are alive: flags become rows of features for the next layer to read, and the
 // images that they are of; after the last layer, a bit for each image.
 
-#include "kernels/feed_forward/device/compact_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 
 constexpr u32 kAllLanes = ~0u;

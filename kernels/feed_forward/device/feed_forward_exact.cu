@@ -7,7 +7,7 @@
 //   warp               slices of 32 rows, a lane each; the weights of the next slice are asked for, also of the next layer
 // Also what finds these images: those of a list that a bitmap lacks.
 
-#include "kernels/feed_forward/device/exact_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 
 __device__ inline float from_half(u32 bits) {
@@ -61,10 +61,8 @@ __device__ inline void load(Slice& to, const Arguments& a, const Range& range) {
   }
 }
 
-__device__ inline void arrive_at_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
 __device__ inline void wait_for_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // Into the shared memory of each block of threads of the cluster.
@@ -114,7 +112,6 @@ __device__ void run(const Arguments& a, float* features) {
     if (threadIdx.x < 3) {
       lives[threadIdx.x] = 0;
     }
-    arrive_at_cluster();
     wait_for_cluster();
     bool any = true;
     for (int layer = 0; layer < a.layers && any; ++layer) {
@@ -160,7 +157,6 @@ __device__ void run(const Arguments& a, float* features) {
       if (threadIdx.x == 0) {
         lives[(layer + 1) % 3] = 0;
       }
-      arrive_at_cluster();
       wait_for_cluster();
       any = lives[layer % 3] != 0;
     }

@@ -5,7 +5,7 @@
 // Features are [image][neuron], or [neuron][image] with room for all images; as fp32, one fp16 word, or two: value and
 // residual, times `scale`.
 
-#include "kernels/feed_forward/device/layerwise_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 
 constexpr int kWords = ONCHIP_WORDS;  // of fp16; 0: fp32

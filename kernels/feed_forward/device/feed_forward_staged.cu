@@ -10,7 +10,7 @@
 // features are the same, bit by bit. Padding multiplies a zero that is in shared memory for it, never a feature: the
 // product with a NaN would be one.
 
-#include "kernels/feed_forward/device/staged_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 
 constexpr int kThreads = ONCHIP_BLOCK_OUTPUTS, kWarps = kThreads / 32;

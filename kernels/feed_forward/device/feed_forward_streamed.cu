@@ -17,11 +17,61 @@
 //
 // streamed_lists.cuh is beside it.
 
-#include "kernels/feed_forward/device/extremes.cuh"
 #include "kernels/feed_forward/device/fragments.cuh"
 #include "kernels/feed_forward/device/streamed_lists.cuh"
 #include "kernels/feed_forward/device/streamed_shape.cuh"
-#include "kernels/feed_forward/device/team_barrier.cuh"
+
+// ---- which of a tile's images are alive, and which have a feature below the clip ------------------------------------------
+
+// What a lane has seen of its columns.
+struct Extremes {
+  u32 any[2][kPairs];    // values, or-ed
+  u32 least[2][kPairs];  // smallest values, fp16
+};
+
+__device__ inline Extremes nothing_seen() {
+  Extremes extremes;
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      extremes.any[j][p] = 0;
+      extremes.least[j][p] = kLargest;
+    }
+  }
+  return extremes;
+}
+
+// Adds what this warp's lanes have seen to the bits of a tile's images.
+__device__ inline void mark(const Extremes& extremes, u32 settled, u64* alive, u64* unsettled) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    u32 lives = 0, below = 0;  // a bit per group
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      const u32 any = extremes.any[j][p], least = extremes.least[j][p];
+      lives |= ((any & 0xffff) ? 1u : 0u) << (2 * p) | ((any >> 16) ? 1u : 0u) << (2 * p + 1);
+      below |= ((least & 0xffff) < settled ? 1u : 0u) << (2 * p) | ((least >> 16) < settled ? 1u : 0u) << (2 * p + 1);
+    }
+#pragma unroll
+    for (int step = 4; step < 32; step *= 2) {
+      lives |= __shfl_xor_sync(~0u, lives, step);
+      below |= __shfl_xor_sync(~0u, below, step);
+    }
+    if (lane < 4) {
+      const int first = (2 * lane + j) * kGroups;  // image
+      if (lives) {
+        atomicOr(reinterpret_cast<u32*>(alive) + first / 32, lives << first % 32);
+      }
+      if (unsettled != nullptr && below) {
+        atomicOr(reinterpret_cast<u32*>(unsettled) + first / 32, below << first % 32);
+      }
+    }
+  }
+}
+
+// ---- a layer ----------------------------------------------------------------------------------------------------------
 
 struct Tile {  // what a lane multiplies of a tile
   uint4 weights;
@@ -220,6 +270,31 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
       write_features(out, to, member, images);
     }
   }
+}
+
+// A barrier of the blocks of threads of a team: arrivals are counted, and waited for later.
+__device__ inline void add_release(u32* arrivals, u32 many) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrivals), "r"(many) : "memory");
+}
+__device__ inline void arrive(u32* arrivals) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    add_release(arrivals, 1);
+  }
+}
+// Whether the tile has ended before.
+__device__ inline bool wait(const u32* arrivals, u32 times) {
+  u32 seen = 0;
+  if (threadIdx.x == 0) {
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
+    } while (seen < times * kTeam);
+  }
+  if (kSettles) {
+    return __syncthreads_or(seen >= kSettled);
+  }
+  __syncthreads();
+  return false;
 }
 
 // Layers before `layer` after which it is looked whether a tile is settled.

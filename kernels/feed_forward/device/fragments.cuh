@@ -38,6 +38,18 @@ __device__ inline void multiply(float (&sum)[4], const uint4& a, u32 b0, u32 b1)
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// What a warp reads of an output block, or of a part of it; the last has what is not of tiles.
+template <typename Place, int kTiles>
+struct __align__(32) OutputBlock {
+  uint4 tiles[kTiles][32];   // mma's A, fp16
+  float2 biases[8];          // of rows r and r + 8
+  Place destinations[16];    // place of a row's neuron
+  Place inputs[kTiles][16];  // places of a tile's inputs
+#if ONCHIP_REMAINDER
+  u32 remainder;  // records
+#endif
+};
+
 // 32 weights outside of the tiles of their output block (remainder_records.hpp).
 template <typename Place>
 struct __align__(32) RemainderRecord {

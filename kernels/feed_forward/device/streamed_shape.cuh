@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/feed_forward/device/fragments.cuh"
-#include "kernels/feed_forward/device/streamed_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 #include "model/feed_forward/plan/blocks_constants.hpp"
 
@@ -29,17 +29,7 @@ constexpr u32 kSameInputs = 0x80000000u;  // with a place: a tile's inputs are t
 
 static_assert(kGroups == 2 || kGroups == 4 || kGroups == 8);
 
-// What a warp reads of an output block.
-struct __align__(32) Block {
-  uint4 tiles[kTiles][32];  // mma's A, fp16
-  float2 biases[8];         // of rows r and r + 8
-  u32 destinations[16];     // place of a row's neuron
-  u32 inputs[kTiles][16];   // places of a tile's inputs
-#if ONCHIP_REMAINDER
-  u32 remainder;  // records
-#endif
-};
-
+using Block = OutputBlock<u32, kTiles>;
 using Record = RemainderRecord<u32>;
 
 using Arguments = onchip::StreamedArguments;

@@ -2,7 +2,7 @@
 // Sizes of the unstructured kernel, and its tile of images in shared memory.
 #pragma once
 
-#include "kernels/feed_forward/device/unstructured_arguments.hpp"
+#include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
 
 constexpr int kImages = ONCHIP_IMAGES;

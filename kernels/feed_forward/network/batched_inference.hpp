@@ -1,17 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any number of images through a program: in batches, as many at once as device memory holds.
+// Images in and results out of whatever runs an inference's program; and any number of them, in batches, as many at
+// once as device memory holds.
 #pragma once
 
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/feed_forward/inference_program.hpp"
 #include "model/chip/chip.hpp"
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace onchip {
+
+class InferenceExecutor {
+ public:
+  // `executor`: of the same program.
+  InferenceExecutor(InferenceProgram program, std::shared_ptr<ProgramExecutor> executor)
+      : program_(std::move(program)), executor_(std::move(executor)) {}
+
+  // As the program takes them, bitmaps or lists. Throws InputError for images of other neurons, more than the program
+  // takes, or values other than 1 where it takes bitmaps.
+  void upload(const Inputs& images);
+  // Of the images that were uploaded last.
+  Inference infer();
+  // What infer() kept, of a program that keeps features: [images, feature_neurons], zeros of dead images.
+  std::vector<float> features() const;
+  int most_images() const { return program_.most_images; }
+
+ private:
+  InferenceProgram program_;
+  std::shared_ptr<ProgramExecutor> executor_;
+  int images_ = 0, kept_ = 0;
+};
+
+template <typename Executor>
+InferenceExecutor inference_on(const InferenceProgram& program) {
+  return {program, std::make_shared<Executor>(program)};
+}
 
 // What kernels run on.
 struct InferenceTarget {
@@ -24,6 +53,9 @@ struct InferenceTarget {
 
 // By the number of images that it takes at once.
 using ProgramOfImages = std::function<InferenceProgram(int most_images)>;
+
+// Adds what a part of the images came to: categories, as all images are numbered, counts and time.
+void add_part(Inference& sum, const Inference& part, const std::function<int(int image)>& number_of);
 
 // The largest number of images whose program takes at most so much memory. Throws DoesNotFit where one takes more.
 int images_at_once(const ProgramOfImages& program, std::size_t available_bytes);

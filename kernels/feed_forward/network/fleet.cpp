@@ -164,16 +164,7 @@ FleetInference Fleet::infer() {
   state_->rethrow();
   FleetInference result{{}, state_->each};
   for (std::size_t gpu = 0; gpu < result.each.size(); ++gpu) {
-    const Inference& one = result.each[gpu];
-    for (const int image : one.categories) {
-      result.all.categories.push_back(state_->numbers[gpu][image]);
-    }
-    result.all.entering.resize(std::max(result.all.entering.size(), one.entering.size()));
-    for (std::size_t p = 0; p < one.entering.size(); ++p) {
-      result.all.entering[p] += one.entering[p];
-    }
-    result.all.open_narrow += one.open_narrow;
-    result.all.open_wide += one.open_wide;
+    add_part(result.all, result.each[gpu], [&](int image) { return state_->numbers[gpu][image]; });
   }
   std::ranges::sort(result.all.categories);
   result.all.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

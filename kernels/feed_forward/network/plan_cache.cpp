@@ -57,43 +57,10 @@ constexpr bool kIsVector<std::vector<T>> = true;
 template <>
 constexpr bool kIsVector<std::string> = true;
 
-// Numbers and vectors, one after another.
-class Writer {
- public:
-  explicit Writer(const std::filesystem::path& path) : file_(path, std::ios::binary) {}
-  template <typename... Values>
-  void operator()(const Values&... values) {
-    (put(values), ...);
-  }
-  bool end() {
-    const std::uint64_t sum = hash_.value;
-    file_.write(reinterpret_cast<const char*>(&sum), sizeof(sum));
-    file_.close();
-    return !file_.fail();
-  }
-
- private:
-  template <typename T>
-  void put(const T& value) {
-    if constexpr (kIsVector<T>) {
-      put(std::uint64_t{value.size()});
-      write(std::as_bytes(std::span(value)));
-    } else {
-      static_assert(std::is_trivially_copyable_v<T>);
-      write(std::as_bytes(std::span(&value, 1)));
-    }
-  }
-  void write(std::span<const std::byte> bytes) {
-    hash_.add(bytes);
-    file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  }
-  std::ofstream file_;
-  Hash hash_;
-};
-
-// How many bytes a writer would write.
-struct Counter {
-  std::uintmax_t bytes = 0;
+// Numbers and vectors, one after another, to put(bytes).
+template <typename Put>
+struct Output {
+  Put put;
 
   template <typename... Values>
   void operator()(const Values&... values) {
@@ -102,9 +69,11 @@ struct Counter {
   template <typename T>
   void add(const T& value) {
     if constexpr (kIsVector<T>) {
-      bytes += sizeof(std::uint64_t) + value.size() * sizeof(value[0]);
+      add(std::uint64_t{value.size()});
+      put(std::as_bytes(std::span(value)));
     } else {
-      bytes += sizeof(T);
+      static_assert(std::is_trivially_copyable_v<T>);
+      put(std::as_bytes(std::span(&value, 1)));
     }
   }
 };
@@ -211,21 +180,29 @@ void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
 
 template <typename Value>
 void store(const std::filesystem::path& path, const std::string& key, const Value& value) {
-  static std::atomic<unsigned> count{0};
-  Counter counter;
-  for_each_field(counter, value);
-  if (counter.bytes > kMostCachedBytes / 2) {
+  static std::atomic<unsigned> stored{0};
+  std::uintmax_t bytes = 0;
+  Output count{[&](std::span<const std::byte> some) { bytes += some.size(); }};
+  for_each_field(count, value);
+  if (bytes > kMostCachedBytes / 2) {
     return;
   }
   std::error_code error, ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
-  make_room(path.parent_path(), counter.bytes);
+  make_room(path.parent_path(), bytes);
   std::filesystem::path temporary = path;
-  temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
-  Writer writer(temporary);
-  writer(std::string(kMagic), key);
-  for_each_field(writer, value);
-  const bool written = writer.end();
+  temporary += "." + std::to_string(getpid()) + "." + std::to_string(stored++) + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  Hash hash;
+  Output write{[&](std::span<const std::byte> some) {
+    hash.add(some);
+    file.write(reinterpret_cast<const char*>(some.data()), static_cast<std::streamsize>(some.size()));
+  }};
+  write(std::string(kMagic), key);
+  for_each_field(write, value);
+  write(std::uint64_t{hash.value});
+  file.close();
+  const bool written = !file.fail();
   if (written) {
     std::filesystem::rename(temporary, path, error);
   }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feed_forward/network/planned_network.hpp"
 
-#include "kernels/feed_forward/blocks_program.hpp"
-#include "kernels/feed_forward/staged_program.hpp"
-#include "kernels/feed_forward/streamed_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "model/base/error.hpp"
 
 #include <memory>

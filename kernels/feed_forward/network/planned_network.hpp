@@ -4,7 +4,7 @@
 
 #include "kernels/feed_forward/network/batched_inference.hpp"
 #include "kernels/feed_forward/network/plan_cache.hpp"
-#include "kernels/feed_forward/unstructured_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "model/feed_forward/plan/feed_forward_plan.hpp"
 #include "model/feed_forward/structure/structure.hpp"
 

@@ -79,4 +79,11 @@ struct SparseWeightsArguments {
   long long gradient_words = 0;
 };
 
+// Of what chooses the body of a conditional node (graph_switch.cu).
+struct GraphChoice {
+  unsigned long long handle;
+  const int* rows;
+  int unit;
+};
+
 }  // namespace onchip

@@ -9,7 +9,7 @@
 //   |          passes is copied while the first is computed                  sparse/gather.cuh
 //   | reduce   over the lanes of a group, to sums in shared memory; barrier  sparse/reduce.cuh
 //   | add up   the sums of a cluster                                         split.cuh
-//   | finish   a thread: one unit of some samples                            lstm_forward.cuh, lstm_backward.cuh
+//   | finish   a thread: one unit of some samples                            forward.cuh, backward.cuh
 //   | emit     barrier; the SM's words to the ring
 //   +--------------------------------------------------------+
 //
@@ -23,14 +23,13 @@
 #include "kernels/persistent/ranks.cuh"
 #include "kernels/sparse/gather.cuh"
 #include "kernels/sparse/reduce.cuh"
-#include "kernels/sparse/words.cuh"
+#include "kernels/sparse/stage_words.cuh"
 #include "kernels/training/device/item.cuh"
-#include "kernels/training/device/sparse_outbox.cuh"
 #include "kernels/training/device/split.cuh"
 #if ONCHIP_BACKWARD
-#include "kernels/training/device/lstm_backward.cuh"
+#include "kernels/training/device/backward.cuh"
 #else
-#include "kernels/training/device/lstm_forward.cuh"
+#include "kernels/training/device/forward.cuh"
 #endif
 
 // Of sums of an SM.
@@ -190,11 +189,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
     ask_next(state, kept_shared, kept(thread));
     if ((step & (kAhead / 2 - 1)) == 0) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
-      if (polls <= 0) {
-        *a.status = 1;
-      } else {
-        polls = kPolls;
-      }
+      renew_polls(a.status, polls);
     }
     __syncthreads();
     for_items(thread, [&](int i, int) { fetched[i] = fetch(a, items[i], step, turn); });

@@ -9,7 +9,7 @@
 #include "kernels/persistent/memory.cuh"
 #include "kernels/persistent/protocol.cuh"
 #include "kernels/sparse/stage_words.cuh"
-#include "kernels/sparse/words.cuh"
+#include "kernels/training/device/item.cuh"
 #include "kernels/training/device/sparse_shape.cuh"
 
 constexpr int kLoadsInFlight = ONCHIP_LOADS_IN_FLIGHT;
@@ -25,17 +25,9 @@ __device__ __forceinline__ u32 staged_at(int i) {
   return i / kPlaneWords % kBuffers * kPlaneBytes + 16 * (i % kPlaneWords);
 }
 
-// Polls the first plane, in rounds of kLoadsInFlight words a thread.
-template <int kDone = 0>
+// Polls the first plane.
 __device__ __forceinline__ void stage_first(const char* from, u32 to, int thread, int& polls) {
-  constexpr int left = (kPlaneWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
-  if constexpr (left > kLoadsInFlight) {
-    stage_words<kLoadsInFlight, staged_at>(from, to, thread + kDone, true, polls);
-    stage_first<kDone + kLoadsInFlight * kThreads>(from, to, thread, polls);
-  } else {
-    constexpr int last = kDone + (left - 1) * kThreads;
-    stage_words<left, staged_at>(from, to, thread + kDone, last + kThreads <= kPlaneWords || thread + last < kPlaneWords, polls);
-  }
+  stage_rounds<kPlaneWords, kLoadsInFlight, staged_at>(from, to, thread, polls);
 }
 
 // Asks for a plane, if there is one, in a group of copies of its own.
@@ -87,3 +79,21 @@ __device__ __forceinline__ void emit_outbox(const Arguments& a, u32 shared, long
     store_relaxed(word + static_cast<int>((state + kAhead) % kRingSlots) * kRingStride, {~0u, ~0u, ~0u, ~0u});
   }
 }
+
+// ---- what threads finish goes to the outbox -----------------------------------------------------------------------------
+
+__device__ __forceinline__ u32 shared_base() { return static_cast<u32>(__cvta_generic_to_shared(shared_memory)); }
+
+// Value `value` of an item's unit.
+__device__ __forceinline__ void to_outbox(const Item& item, int value, u32 bits) {
+  const int column = item.unit % kUnits * kUnitValues + value;
+  const int index = (item.sample / kPlaneSamples * kUnitsPerSm + column) * kPlaneSamples + item.sample % kPlaneSamples;
+  store_element_if(true, shared_base() + kOutboxAt + kElementBytes * index, bits);
+}
+__device__ __forceinline__ void publish(const Item& item, long long, int, u32 lower, u32 upper) {
+  to_outbox(item, 0, lower & 0xffffu);
+  to_outbox(item, 1, lower >> 16);
+  to_outbox(item, 2, upper & 0xffffu);
+  to_outbox(item, 3, upper >> 16);
+}
+__device__ __forceinline__ void publish_pair(const Item& item, long long, int, u32 bits, int = 0) { to_outbox(item, 0, bits); }

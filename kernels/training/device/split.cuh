@@ -25,21 +25,9 @@ struct Received {
   __device__ __forceinline__ u32 barrier(int turn) const { return barriers + (turn & 1) * 8; }
 };
 
-__device__ __forceinline__ void expect_sums(u32 barrier) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"((kSplit - 1) * kItems * 4)
-               : "memory");
-}
+constexpr int kSentBytes = (kSplit - 1) * kItems * 4;  // to an SM
 __device__ __forceinline__ void begin_receiving(const Received& received, int thread) {
-  if (thread == 0) {
-    for (int i = 0; i < 2; ++i) {
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(received.barrier(i)) : "memory");
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int i = 0; i < 2; ++i) {
-      expect_sums(received.barrier(i));
-    }
-  }
-  wait_for_cluster();
+  begin_barriers(received.barriers, kSentBytes, thread);
 }
 
 // An item's sums of this SM, of one warp.
@@ -68,20 +56,7 @@ __device__ __forceinline__ void send_sums(const Received& received, const SumOf&
 }
 
 __device__ __forceinline__ void await_sums(const Received& received, int turn, int thread, int& polls) {
-  constexpr int kNanoseconds = 1000;  // of a poll, at most
-  u32 is_there = 0;
-#pragma unroll 1
-  do {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2, %3; "
-        "selp.u32 %0, 1, 0, p; }"
-        : "=r"(is_there)
-        : "r"(received.barrier(turn)), "r"(turn >> 1 & 1), "r"(kNanoseconds)
-        : "memory");
-  } while (is_there == 0 && --polls > 0);
-  if (thread == 0) {
-    expect_sums(received.barrier(turn));
-  }
+  await_bytes(received.barrier(turn), turn >> 1 & 1, kSentBytes, thread, polls);
 }
 
 // An item's sums: those of its SM, or of all SMs of the cluster, of the only row that a thread then has.

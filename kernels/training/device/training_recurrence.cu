@@ -7,7 +7,7 @@
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
-//   | finish           a thread: one unit of each of its samples          lstm_*.cuh, gru_*.cuh: _forward, _backward
+//   | finish           a thread: one unit of each of its samples          forward.cuh, backward.cuh
 //   | publish          to the ring; then to where the products read it
 //   +--------------------------------------------------------+
 //
@@ -26,14 +26,10 @@
 #include "kernels/training/device/prepare.cuh"
 #include "kernels/training/device/publish.cuh"
 #include "kernels/training/device/split.cuh"
-#if ONCHIP_BACKWARD && ONCHIP_CELL == 2
-#include "kernels/training/device/lstm_backward.cuh"
-#elif ONCHIP_BACKWARD
-#include "kernels/training/device/gru_backward.cuh"
-#elif ONCHIP_CELL == 2
-#include "kernels/training/device/lstm_forward.cuh"
+#if ONCHIP_BACKWARD
+#include "kernels/training/device/backward.cuh"
 #else
-#include "kernels/training/device/gru_forward.cuh"
+#include "kernels/training/device/forward.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
@@ -54,16 +50,7 @@ __device__ __forceinline__ void wait_for_warp_group() {
 __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weights, u32 shared, int thread) {
   const int warp = thread / 32, lane = thread % 32;
   const Word* const packed = reinterpret_cast<const Word*>(a.packed) + sm_of_group() * (kWarps * kTiles * 32);
-#pragma unroll
-  for (int i = 0; i < kRegisterTiles; ++i) {
-    const Word v = packed[(warp * kRegisterTiles + i) * 32 + lane];
-    const u32 words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      weights.registers[i][k] = words[k];
-      asm volatile("" : "+r"(weights.registers[i][k]));  // not loadable again: the compiler must keep the register
-    }
-  }
+  load_registers(weights, packed, warp, lane);
   const char* const of_shared = reinterpret_cast<const char*>(packed + kWarps * kRegisterTiles * 32);
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < kSharedWeightBytes / 16; i += kThreads * kWarpGroups) {
@@ -155,11 +142,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
       multiply_asked(weights, source, asked, polls, sums);
       if (turn < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
-        if (polls <= 0) {
-          *a.status = 1;
-        } else {
-          polls = kPolls;
-        }
+        renew_polls(a.status, polls);
       }
       const bool is_last = turn + kWarpGroups >= (kHasLengths ? turns : kTurns);
       const long long next_step = step + (is_last ? 1 : 0);

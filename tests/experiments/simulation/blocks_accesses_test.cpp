@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated accesses of feed-forward plans of blocks against those of their kernels, executed by the interpreter.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
-#include "kernels/feed_forward/blocks_program.hpp"
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "model/feed_forward/files/network_text.hpp"
 #include "sim/feed_forward/count_blocks.hpp"
 #include "tests/catch.hpp"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 
-#include "kernels/feed_forward/blocks_program.hpp"
-#include "kernels/feed_forward/network/inference_executor.hpp"
-#include "kernels/feed_forward/streamed_program.hpp"
-#include "kernels/feed_forward/unstructured_program.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/dense_layer/dense_layer.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of staged plans, interpreted, against the reference: the same features, bit by bit.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
-#include "kernels/feed_forward/network/inference_executor.hpp"
-#include "kernels/feed_forward/staged_program.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/reference.hpp"

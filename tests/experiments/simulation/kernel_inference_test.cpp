@@ -6,7 +6,7 @@
 #include "kernels/feed_forward/network/fleet.hpp"
 
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
-#include "kernels/feed_forward/unstructured_program.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/feed_forward/files/network_text.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/network/inference_executor.hpp"
-#include "kernels/feed_forward/staged_program.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/feed_forward/data/digits.hpp"

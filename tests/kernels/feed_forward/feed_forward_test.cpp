@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/feed_forward/blocks_program.hpp"
 #include "kernels/feed_forward/bounds.hpp"
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "model/base/error.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/compiler.hpp"
 
-#include "kernels/recurrent/persistent_kernel.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"

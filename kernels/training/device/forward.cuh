@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cell, which leaves the gates in the place of their input; an LSTM leaves c, too, a GRU q behind its gates.
+//
+//   LSTM   i, f, o = s(x + W h), g = tanh(x + W h);  c' = f c + i g;  h' = o tanh(c')
+//   GRU    r, z = s(x + W h), q = W h, n = tanh(x + r q);  h' = (1 - z) n + z h
+#pragma once
+
+#include "kernels/persistent/activation.cuh"
+#include "kernels/persistent/memory.cuh"
+#include "kernels/training/device/item.cuh"
+
+struct Constants {
+  float bias[4];  // GRU: of r, z, n and q
+};
+struct Fetched {
+  Place place;
+  u16 input[kCellGates];
+};
+
+__device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& item) {
+  Constants constants{};
+  if constexpr (kCell == kLstm) {
+#pragma unroll
+    for (int g = 0; g < 4; ++g) {
+      const int row = g * kHidden + item.unit;
+      constants.bias[g] = item.exists ? load_or_zero(a.input_bias, row) + load_or_zero(a.recurrent_bias, row) : 0.0f;
+    }
+  } else if (item.exists) {
+#pragma unroll
+    for (int g = 0; g < 3; ++g) {
+      const int row = g * kHidden + item.unit;
+      constants.bias[g] = load_or_zero(a.input_bias, row);
+      constants.bias[g == 2 ? 3 : g] += load_or_zero(a.recurrent_bias, row);
+    }
+  }
+  return constants;
+}
+
+__device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
+  const Place place = item.place(a, 0, turn);
+  const bool exists = place.rest > 0;
+  if constexpr (kCell == kLstm) {
+    const long long index = kHasLengths && !exists ? 0 : item.index(item.caller_sample(a, turn));
+    const float c = exists ? load_or_zero(a.initial_cell, index) : 0.0f;
+    store_shared_float(item.carry_of(turn), c);
+    publish_pair(item, 0, turn, exists ? to_bits(load_or_zero(a.initial, index)) : 0);
+    if (exists && !kHasLengths) {
+      store_element(a.last_cells, item.index(place.row), to_bits(c));
+    }
+  } else {
+    const float h = exists ? load_or_zero(a.initial, item.index(item.caller_sample(a, turn))) : 0.0f;
+    store_shared_float(item.carry_of(turn), h);
+    publish_pair(item, 0, turn, to_bits(h));
+  }
+}
+
+__device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
+  Fetched fetched{item.place(a, step, turn), {}};
+  const auto [row, output_row, rest] = fetched.place;
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
+  if (rest > 0) {
+#pragma unroll
+    for (int g = 0; g < kCellGates; ++g) {
+      fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
+    }
+    if (item.unit % kSectorUnits < kCellGates && rest > kFetchedAhead) {  // one lane for each gate
+      const Place ahead = place_later(a, fetched.place, found_ahead, kFetchedAhead);
+      prefetch(a.gates, item.gate_index(ahead.row, item.unit % kSectorUnits));
+    }
+  }
+  return fetched;
+}
+
+__device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
+                                       const Fetched& fetched, const float (&sums)[kThreadRows], long long step, int turn) {
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+  const auto input = [&](int g) { return to_float(fetched.input[g]) + constants.bias[g]; };
+  float kept[4], carry;
+  u32 h;
+  if constexpr (kCell == kLstm) {
+#pragma unroll
+    for (int g = 0; g < kCellGates; ++g) {
+      kept[g] = squash(sums[g] + input(g), g == 2);
+    }
+    carry = fmaf(kept[1], load_shared_float(item.carry_of(turn)), kept[0] * kept[2]);
+    h = rest > 0 ? to_bits(kept[3] * squash(carry, true)) : 0;
+  } else {
+    kept[0] = squash(sums[0] + input(0), false);
+    kept[1] = squash(sums[1] + input(1), false);
+    kept[3] = sums[2] + constants.bias[3];
+    kept[2] = squash(fmaf(kept[0], kept[3], input(2)), true);
+    carry = fmaf(kept[1], load_shared_float(item.carry_of(turn)) - kept[2], kept[2]);
+    h = rest > 0 ? to_bits(carry) : 0;
+  }
+  publish_pair(item, step + 1, turn, h);
+  store_shared_float(item.carry_of(turn), carry);
+  if (rest > 0) {
+#pragma unroll
+    for (int g = 0; g < 4; ++g) {
+      store_element(a.gates, item.gate_index(row, g), to_bits(kept[g]));
+    }
+    store_element(a.output, item.output_index(output_row), h);
+    if constexpr (kCell == kLstm) {
+      store_element(a.cells, item.index(row), to_bits(carry));
+    }
+  }
+  if (rest == 1) {
+    const int sample = item.caller_sample(a, turn);
+    store_if_wanted(a.final_state, item.index(sample), h);
+    if constexpr (kCell == kLstm) {
+      store_if_wanted(a.final_cell, item.index(sample), to_bits(carry));
+    }
+  }
+}
+
+__device__ __forceinline__ void end_cell(const Arguments&, const Item&, const Constants&) {}
