@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/exchange/exchange.hpp"
 
-#include "sim/exchange/sm_place.hpp"
 #include "sim/machine/block_barrier.hpp"
-#include "sim/machine/event_queue.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -19,6 +20,57 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 // What a partition issues for a warp, read off machine code for sm_90. Of a poll: two comparisons for each word, at
 // half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
 constexpr double kPollIssueCycles = 9, kPollIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
+
+// Where an SM is on the chip, in no order that matters to the exchange: a hash, the finaliser of SplitMix64.
+std::uint64_t place_of(int sm) {
+  std::uint64_t x = static_cast<std::uint64_t>(sm) + 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+// The half of L2 that it is near to.
+int side_of(int sm) {
+  return static_cast<int>(place_of(sm) & 1);
+}
+// From L2's nearest SM, -1/2, to its farthest, 1/2.
+double distance_of(int sm) {
+  return static_cast<double>(place_of(sm) >> 32) * 0x1p-32 - 0.5;
+}
+
+// Events in order of the whole cycle they fall in, those of one cycle in the order in which they came: a list for every
+// cycle, because simulated exchanges have millions of events within some thousand cycles.
+// Event: has `at`, in cycles, not negative.
+template <typename Event>
+class EventQueue {
+ public:
+  // While run() works: not before the cycle of the event that it works on.
+  void push(const Event& event) {
+    const std::size_t cycle = std::max(static_cast<std::size_t>(event.at), now_);
+    if (cycle >= cycles_.size()) {
+      cycles_.resize(cycle + 1024);
+    }
+    cycles_[cycle].push_back(event);
+    ++waiting_;
+  }
+
+  // Calls work(event) for every event, also for those that are pushed meanwhile.
+  template <typename Work>
+  void run(Work&& work) {
+    for (now_ = 0; waiting_ > 0; ++now_) {
+      for (std::size_t i = 0; i < cycles_[now_].size(); ++i) {
+        const Event event = cycles_[now_][i];  // the list may move
+        --waiting_;
+        work(event);
+      }
+      cycles_[now_].clear();
+    }
+    now_ = 0;
+  }
+
+ private:
+  std::vector<std::vector<Event>> cycles_;
+  std::size_t now_ = 0, waiting_ = 0;
+};
 
 // All stores and polls of one step's exchange. Times count from `start`, before which nothing happens.
 class Exchange {

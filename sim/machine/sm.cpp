@@ -30,6 +30,14 @@ int lines(std::span<const std::uint64_t> addresses) {
   return std::max(1, count);
 }
 
+BankCost total(const std::vector<BankCost>& costs) {
+  BankCost sum;
+  for (const BankCost& cost : costs) {
+    sum += cost;
+  }
+  return sum;
+}
+
 class Simulation {
  public:
   Simulation(const Chip& chip, int blocks, int resident, const BlockSupply& supply, const SmOptions& options)
@@ -366,6 +374,32 @@ class Simulation {
 };
 
 }  // namespace
+
+BankCost SmRun::loads() const {
+  return total(warp_loads);
+}
+BankCost SmRun::stores() const {
+  return total(warp_stores);
+}
+
+SmRun& SmRun::operator+=(const SmRun& after) {
+  if (warp_end.empty()) {
+    return *this = after;
+  }
+  const auto add = [](auto& to, const auto& from) {
+    std::transform(to.begin(), to.end(), from.begin(), to.begin(), [](auto a, const auto& b) { return a += b; });
+  };
+  add(causes, after.causes);
+  add(issued, after.issued);
+  add(warp_loads, after.warp_loads);
+  add(warp_stores, after.warp_stores);
+  add(heat, after.heat);
+  for (std::size_t w = 0; w < warp_end.size(); ++w) {
+    warp_end[w] = cycles + after.warp_end[w];
+  }
+  cycles += after.cycles;
+  return *this;
+}
 
 SharedAccess shared_access(const WarpTrace& warp, const Instruction& instruction) {
   const Operation operation = instruction.operation;

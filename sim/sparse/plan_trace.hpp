@@ -19,8 +19,7 @@
 
 #include "model/families/layout.hpp"
 #include "sim/machine/list_schedule.hpp"
-#include "sim/sparse/kernel_tables.hpp"
-#include "sim/sparse/state_words.hpp"
+#include "sim/sparse/warp_place.hpp"
 #include "sim/trace/trace.hpp"
 
 namespace onchip {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan's kernels without a GPU: the PTX that NVRTC makes of them, executed by sim/ptx, every block and thread, in the
 // same launches as on one. Results are those of the kernel's own arithmetic; only approximate instructions and the
-// order in which a tensor core adds differ (sim/ptx/numerics.hpp, warp_instructions.hpp). No times.
+// order in which a tensor core adds differ (sim/ptx/numerics.hpp, warp_instructions.cpp). No times.
 #pragma once
 
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
