@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/feed_forward/validation.hpp"
 
-#include "experiments/command/report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
@@ -9,16 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace onchip {
-namespace {
-
-std::string family_of(const std::string& plan) {
-  return plan.substr(0, plan.find(' '));
-}
-
-}  // namespace
 
 bool has_inferences(const CsvReader& file) {
   return file.has("network") && file.has("wall_ms");
@@ -29,8 +22,8 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
                      const std::function<void(const std::string&)>& say) {
   const char* plan_column = file.has("plan") ? "plan" : "way";  // of the method of 2020 and the libraries beside it
   for (std::size_t i = 0; i < file.size(); ++i) {
-    InferenceRow row{chip.chip.name, file.text(i, "network"), file.text(i, plan_column), 1, {}};
-    if (!file.has("plan") && !row.plan.starts_with(StagedPlan::kName)) {
+    InferenceRow row{{chip.chip.name, file.text(i, "network"), file.text(i, plan_column), {}}};
+    if (!file.has("plan") && !row.way.starts_with(StagedPlan::kName)) {
       ++inferences.left_out;
       continue;
     }
@@ -44,7 +37,7 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
       row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
       const Activity share = largest_share(activity, row.gpus);
       const ExaminedNetwork& network = known.network(row.network);
-      const auto plan = parse_feed_forward_plan(row.plan);
+      const auto plan = parse_feed_forward_plan(row.way);
       const InferencePrice price = price_plan(chip.chip, network, share, plan);
       row.without = predict_without(chip.chip, ablations, [&](const Chip& changed) {
         return 1e-3 * price_plan(changed, network, share, plan).us;
@@ -60,41 +53,61 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
   }
 }
 
+namespace {
+
+std::string family_of(const InferenceRow& row) {
+  return row.way.substr(0, row.way.find(' '));
+}
+
+Columns<InferenceRow> row_columns(bool ablates) {
+  using Row = InferenceRow;
+  Columns<Row> columns;
+  columns.add("chip", "", "that it was measured on", &Row::chip);
+  columns.add("network", "", "as it is asked for", &Row::network);
+  columns.add("gpus", "", "that shared the images", &Row::gpus);
+  columns.add("plan", "", "that ran", &Row::way);
+  add_comparison(columns, "ms", "interval_ms/");
+  add_error(columns);
+  add_inside(columns);
+  if (ablates) {
+    add_without(columns, "ms");
+  }
+  return columns;
+}
+
+std::vector<std::string> shown_cells(const InferenceRow& row) {
+  const Comparison& of = row.comparison;
+  return {row.network + (row.gpus > 1 ? ", " + std::to_string(row.gpus) + " GPUs" : ""),
+          family_of(row),
+          significant(of.measured, 4),
+          significant(of.predicted, 4),
+          significant(of.low, 4),
+          significant(of.high, 4),
+          fixed(of.error_percent(), 1),
+          of.inside() ? "yes" : "no"};
+}
+
+}  // namespace
+
 Report report(const Inferences& inferences, const Accuracy& all, std::span<const Ablation> ablations,
               std::size_t shown_rows) {
-  Report report;
-  const std::vector<AblatedRow> ablated_rows = ablated(inferences.rows, [](const InferenceRow&) { return true; });
+  const std::vector<InferenceRow>& rows = inferences.rows;
   if (ablations.size() > 1) {
-    return report_worth(ablated_rows, ablations);
+    return report_worth(scored(rows), ablations);
   }
-  report.json = to_json(all);
   std::set<std::string> families;
-  std::vector<const InferenceRow*> worst;
-  for (const InferenceRow& row : inferences.rows) {
-    families.insert(family_of(row.plan));
-    worst.push_back(&row);
-  }
-  ScoreGroups groups("family");
-  for (const std::string& family : families) {
-    std::vector<Comparison> of_family;
-    for (const InferenceRow& row : inferences.rows) {
-      if (family_of(row.plan) == family) {
-        of_family.push_back(row.comparison);
-      }
-    }
-    groups.add(family, of_family);
-  }
+  std::ranges::transform(rows, std::inserter(families, families.end()), family_of);
+  ScoreGroups groups = score_groups("family", families, rows, family_of);
+  Report report;
   report.text = "Time of an inference, predicted against measured; nothing was fitted to these rows:\n\n" +
                 to_aligned(groups.table);
+  report.json = to_json(all);
   report.json["families"] = std::move(groups.json);
   report.json["failed"] = inferences.failed;
   report.json["left_out"] = inferences.left_out;
-  report.json["rows"] = Json::array();
-  report.csv.columns = {"chip",         "network", "gpus",    "plan",          "measured_ms",
-                        "predicted_ms", "low_ms",  "high_ms", "error_percent", "inside"};
+  add_rows(row_columns(!ablations.empty()), rows, report);
   if (!ablations.empty()) {
-    report.csv.columns.emplace_back("without_ms");
-    add_ablation(ablated_rows, ablations.front(), report);
+    add_ablation(scored(rows), ablations.front(), report);
   }
   for (const std::string& failed : inferences.failed) {
     report.text += "no valid measurement: " + failed + '\n';
@@ -102,40 +115,8 @@ Report report(const Inferences& inferences, const Accuracy& all, std::span<const
   if (inferences.left_out > 0) {
     report.text += std::to_string(inferences.left_out) + " rows are of libraries, which have no price here.\n";
   }
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const InferenceRow* row) { return std::abs(row->comparison.error_percent()); });
-  Table shown{{"network", "family", "measured ms", "predicted ms", "low", "high", "error %", "inside"}, {}};
-  for (const InferenceRow& row : inferences.rows) {
-    const Comparison& of = row.comparison;
-    report.csv.rows.push_back({row.chip, row.network, std::to_string(row.gpus), row.plan, significant(of.measured, 6),
-                               significant(of.predicted, 6), significant(of.low, 6), significant(of.high, 6),
-                               significant(of.error_percent(), 4), truth(of.inside())});
-    report.json["rows"].push_back({{"chip", row.chip},
-                                   {"network", row.network},
-                                   {"gpus", row.gpus},
-                                   {"plan", row.plan},
-                                   {"measured_ms", rounded(of.measured)},
-                                   {"predicted_ms", rounded(of.predicted)},
-                                   {"interval_ms", {rounded(of.low), rounded(of.high)}},
-                                   {"error_percent", rounded(of.error_percent())},
-                                   {"inside", of.inside()}});
-    if (!ablations.empty()) {
-      report.csv.rows.back().push_back(significant(row.without.front(), 6));
-      report.json["rows"].back()["without_ms"] = rounded(row.without.front());
-    }
-  }
-  for (const InferenceRow* row : worst) {
-    if (shown.rows.size() == shown_rows) {
-      break;
-    }
-    const Comparison& of = row->comparison;
-    shown.rows.push_back({row->network + (row->gpus > 1 ? ", " + std::to_string(row->gpus) + " GPUs" : ""),
-                          family_of(row->plan), significant(of.measured, 4), significant(of.predicted, 4),
-                          significant(of.low, 4), significant(of.high, 4), fixed(of.error_percent(), 1),
-                          of.inside() ? "yes" : "no"});
-  }
-  report.text += "\nWorst first, " + std::to_string(shown.rows.size()) + " of " +
-                 std::to_string(inferences.rows.size()) + ":\n\n" + to_aligned(shown);
+  add_worst(rows, shown_rows, {"network", "family", "measured ms", "predicted ms", "low", "high", "error %", "inside"},
+            shown_cells, report);
   return report;
 }
 

@@ -15,11 +15,8 @@
 
 namespace onchip {
 
-struct InferenceRow {
-  std::string chip, network, plan;
+struct InferenceRow : ScoredRow {  // ms
   int gpus = 1;
-  Comparison comparison;          // ms
-  std::vector<double> without{};  // likewise, for each ablation
 };
 
 struct Inferences {

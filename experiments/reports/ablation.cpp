@@ -26,10 +26,10 @@ struct Worth {
   double difference() const { return without - with; }
 };
 
-Worth worth(std::span<const AblatedRow> rows, std::size_t ablation,
-            const std::function<bool(const AblatedRow&)>& wanted) {
+Worth worth(std::span<const ScoredRow> rows, std::size_t ablation,
+            const std::function<bool(const ScoredRow&)>& wanted) {
   std::vector<Comparison> with, without;
-  for (const AblatedRow& row : rows) {
+  for (const ScoredRow& row : rows) {
     if (wanted(row)) {
       with.push_back(row.comparison);
       without.push_back({row.comparison.measured, row.without[ablation], 0, 0});
@@ -42,8 +42,8 @@ Worth worth(std::span<const AblatedRow> rows, std::size_t ablation,
 }
 
 // Over the rows whose prediction the ablation changes, libraries' included.
-Worth worth_to_users(std::span<const AblatedRow> rows, std::size_t ablation) {
-  return worth(rows, ablation, [&](const AblatedRow& row) {
+Worth worth_to_users(std::span<const ScoredRow> rows, std::size_t ablation) {
+  return worth(rows, ablation, [&](const ScoredRow& row) {
     const double rounding = 1e-9 * row.comparison.predicted;
     return std::abs(row.without[ablation] - row.comparison.predicted) > rounding;
   });
@@ -111,9 +111,9 @@ std::vector<double> predict_without(const Chip& chip, std::span<const Ablation> 
   return predicted;
 }
 
-void add_ablation(std::span<const AblatedRow> rows, const Ablation& ablation, Report& report) {
-  const bool any_kernel = std::ranges::any_of(rows, &AblatedRow::is_kernel);
-  const Worth of_all = worth(rows, 0, [&](const AblatedRow& row) { return !any_kernel || row.is_kernel; });
+void add_ablation(std::span<const ScoredRow> rows, const Ablation& ablation, Report& report) {
+  const bool any_kernel = !std::ranges::all_of(rows, &ScoredRow::is_library);
+  const Worth of_all = worth(rows, 0, [&](const ScoredRow& row) { return !any_kernel || !row.is_library; });
   const Worth of_users = worth_to_users(rows, 0);
   report.json["without"] = {{"terms", ablation.names()}, {"rows", to_json(of_all)}, {"used", to_json(of_users)}};
   Table table{{"rows", "points", "MAPE %", "without %", "difference"}, {}};
@@ -130,7 +130,7 @@ void add_ablation(std::span<const AblatedRow> rows, const Ablation& ablation, Re
   report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
 }
 
-Report report_worth(std::span<const AblatedRow> rows, std::span<const Ablation> ablations) {
+Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> ablations) {
   std::vector<std::pair<std::size_t, Worth>> lines;
   for (std::size_t i = 0; i < ablations.size(); ++i) {
     lines.emplace_back(i, worth_to_users(rows, i));

@@ -30,25 +30,9 @@ std::vector<Ablation> read_ablations(std::span<const std::string> names);
 std::vector<double> predict_without(const Chip& chip, std::span<const Ablation> ablations,
                                     const std::function<double(const Chip&)>& predict);
 
-// A measured row and its predictions without the terms of each ablation.
-struct AblatedRow {
-  Comparison comparison;
-  std::vector<double> without;
-  bool is_kernel = true;
-};
-// Of rows with such members.
-template <typename Row, typename IsKernel>
-std::vector<AblatedRow> ablated(const std::vector<Row>& rows, IsKernel&& is_kernel) {
-  std::vector<AblatedRow> of;
-  for (const Row& row : rows) {
-    of.push_back({row.comparison, row.without, is_kernel(row)});
-  }
-  return of;
-}
-
 // Adds what the terms of the first ablation are worth, together: over all kernels, and over the rows that use them.
-void add_ablation(std::span<const AblatedRow> rows, const Ablation& ablation, Report& report);
+void add_ablation(std::span<const ScoredRow> rows, const Ablation& ablation, Report& report);
 // A line for each ablation instead: the rows whose prediction it changes, their mean error with and without.
-Report report_worth(std::span<const AblatedRow> rows, std::span<const Ablation> ablations);
+Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> ablations);
 
 }  // namespace onchip

@@ -1,39 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/validation_report.hpp"
 
-#include "experiments/command/configuration_rows.hpp"
+#include "experiments/reports/network_columns.hpp"
+#include "model/answer/json.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
 
 namespace onchip {
 
-bool is_kernel(const ValidationRow& row) {
-  return is_on_chip(*row.configuration.plan);
-}
-
-std::vector<Comparison> comparisons_of(const ValidationData& data,
-                                       const std::function<bool(const ValidationRow&)>& wanted) {
-  std::vector<Comparison> comparisons;
-  for (const ValidationRow& row : data.rows) {
-    if (wanted(row)) {
-      comparisons.push_back(row.comparison);
-    }
-  }
-  return comparisons;
-}
-
-Scores score_rows(const ValidationData& data) {
-  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
-  const auto counts = [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); };
-  Scores scores{score(comparisons_of(data, counts)), {}, {}};
+Scores score_rows(const std::vector<ValidationRow>& rows) {
+  const bool only_libraries = std::ranges::all_of(rows, &ValidationRow::is_library);
+  const auto counts = [&](const ValidationRow& row) { return only_libraries || !row.is_library; };
+  Scores scores{score(comparisons_of(rows, counts)), {}, {}};
   for (const bool in_sample : {true, false}) {
     const auto of_kind =
-        comparisons_of(data, [&](const ValidationRow& row) { return counts(row) && row.in_sample == in_sample; });
+        comparisons_of(rows, [&](const ValidationRow& row) { return counts(row) && row.in_sample == in_sample; });
     if (!of_kind.empty()) {
       (in_sample ? scores.in_sample : scores.held_out) = score(of_kind);
     }
@@ -57,7 +45,7 @@ void ScoreGroups::add(std::string_view name, const std::vector<Comparison>& comp
     return;
   }
   const Accuracy accuracy = score(comparisons);
-  json.push_back({{key, name},
+  json.push_back({{table.columns.front(), name},
                   {"points", accuracy.points},
                   {"mape_percent", rounded(accuracy.mape_percent)},
                   {"max_percent", rounded(accuracy.max_percent)},
@@ -93,14 +81,9 @@ void add_scores(const Scores& scores, Report& report) {
 // Of each chip, where rows are of several.
 void add_chips(const ValidationData& data, Report& report) {
   std::set<std::string> chips;
-  for (const ValidationRow& row : data.rows) {
-    chips.insert(row.chip);
-  }
-  ScoreGroups groups("chip");
-  for (const std::string& chip : chips) {
-    groups.add(chip,
-               comparisons_of(data, [&](const ValidationRow& row) { return row.chip == chip && is_kernel(row); }));
-  }
+  std::ranges::transform(data.rows, std::inserter(chips, chips.end()), &ValidationRow::chip);
+  ScoreGroups groups =
+      score_groups("chip", chips, data.rows, [](const ValidationRow& row) { return row.is_library ? "" : row.chip; });
   if (groups.table.rows.size() > 1) {
     report.text += "\nBy chip:\n\n" + to_aligned(groups.table);
   }
@@ -109,28 +92,25 @@ void add_chips(const ValidationData& data, Report& report) {
 
 // Of each family, where there are several, and of the choice between them where networks were measured with several.
 void add_families(const ValidationData& data, Report& report) {
-  ScoreGroups groups("family");
-  for (const FamilyInfo& family : families()) {
-    groups.add(family.name, comparisons_of(data, [&](const ValidationRow& row) {
-                 return family_name(*row.configuration.plan) == family.name;
-               }));
-  }
+  const auto family_of = [](const ValidationRow& row) { return family_name(*row.configuration.plan); };
+  ScoreGroups groups =
+      score_groups("family", families() | std::views::transform(&FamilyInfo::name), data.rows, family_of);
   std::vector<Choice> choices;
   for (const ValidationRow& row : data.rows) {
     std::string of = row.chip;
     for (const std::string& cell : configuration_cells(row.configuration)) {
       of += ' ' + cell;
     }
-    choices.push_back(
-        {of, std::string(family_name(*row.configuration.plan)), row.comparison.measured, row.comparison.predicted});
+    choices.push_back({of, std::string(family_of(row)), row.comparison.measured, row.comparison.predicted});
   }
   const Picks picks = score_picks(choices);
   report.json["families"] = std::move(groups.json);
   if (groups.table.rows.size() > 1) {
-    report.text +=
-        "\nBy family" +
-        std::string(std::ranges::all_of(data.rows, is_kernel) ? "" : "; the libraries' are not in the sum above") +
-        ":\n\n" + to_aligned(groups.table);
+    report.text += "\nBy family" +
+                   std::string(std::ranges::none_of(data.rows, &ValidationRow::is_library)
+                                   ? ""
+                                   : "; the libraries' are not in the sum above") +
+                   ":\n\n" + to_aligned(groups.table);
   }
   if (picks.choices > 0) {
     report.json["picks"] = {{"networks", picks.choices},
@@ -157,7 +137,7 @@ void add_machine_code(const ValidationData& data, Report& report) {
   Json differing = Json::array();
   std::string list;
   for (const ValidationRow& row : data.rows) {
-    if (!is_kernel(row)) {
+    if (row.is_library) {
       continue;
     }
     if (!row.machine_code) {
@@ -166,8 +146,7 @@ void add_machine_code(const ValidationData& data, Report& report) {
     }
     ++counts[static_cast<std::size_t>(*row.machine_code)];
     if (*row.machine_code == CodeAnswer::differs) {
-      const std::string which =
-          row.file + ": " + describe(row.configuration.network) + ": " + to_string(*row.configuration.plan);
+      const std::string which = row.file + ": " + row.network + ": " + row.way;
       differing.push_back(which);
       list += "another machine code than what ran: " + which + '\n';
     }
@@ -185,82 +164,53 @@ void add_machine_code(const ValidationData& data, Report& report) {
                  std::to_string(no_manifest) + " without a manifest\n" + list;
 }
 
-void add_rows(const ValidationData& data, Report& report) {
-  const bool ablates = !data.ablations.empty();
-  report.json["rows"] = Json::array();
-  report.csv.columns = configuration_columns();
-  report.csv.columns.insert(report.csv.columns.begin(), "chip");
-  for (const char* column :
-       {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale", "in_sample"}) {
-    report.csv.columns.emplace_back(column);
-  }
-  if (data.compares_code) {
-    report.csv.columns.emplace_back("machine_code");
-  }
-  if (ablates) {
-    report.csv.columns.emplace_back("without_us");
-  }
-  for (const ValidationRow& row : data.rows) {
-    const Comparison& comparison = row.comparison;
-    const std::string plan = to_string(*row.configuration.plan);
+Columns<ValidationRow> row_columns(const ValidationData& data) {
+  using Row = ValidationRow;
+  Columns<Row> columns;
+  columns.add("chip", "", "that it was measured on", &Row::chip, "", In::csv);
+  add_network(columns, &Row::configuration);
+  columns.add_to_json("configuration", "the network, with its chip, mask and seed", [](const Row& row) {
     Json json = to_json(row.configuration.network);
     json["chip"] = row.chip;
     json["mask"] = mask_name(row.configuration);
     json["seed"] = row.configuration.seed;
-    report.json["rows"].push_back({{"configuration", std::move(json)},
-                                   {"plan", plan},
-                                   {"measured_us", rounded(comparison.measured)},
-                                   {"predicted_us", rounded(comparison.predicted)},
-                                   {"low_us", rounded(comparison.low)},
-                                   {"high_us", rounded(comparison.high)},
-                                   {"error_percent", rounded(comparison.error_percent())},
-                                   {"inside", comparison.inside()},
-                                   {"stale", row.stale},
-                                   {"in_sample", row.in_sample}});
-    std::vector<std::string> cells = configuration_cells(row.configuration);
-    cells.insert(cells.begin(), row.chip);
-    cells.insert(cells.end(), {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
-                               significant(comparison.low, 6), significant(comparison.high, 6),
-                               significant(comparison.error_percent(), 4), truth(comparison.inside()), truth(row.stale),
-                               truth(row.in_sample)});
-    if (data.compares_code) {
-      const std::string answer(row.machine_code ? name(*row.machine_code) : "");
-      report.json["rows"].back()["machine_code"] = answer;
-      cells.push_back(answer);
-    }
-    if (ablates) {
-      report.json["rows"].back()["without_us"] = rounded(row.without[0]);
-      cells.push_back(significant(row.without[0], 6));
-    }
-    report.csv.rows.push_back(std::move(cells));
+    return json;
+  });
+  columns.add("plan", "", "that ran", &Row::way);
+  add_comparison(columns, "us", "");
+  add_error(columns);
+  add_inside(columns);
+  columns.add("stale", "", "whether its kernel would be another today", &Row::stale);
+  columns.add("in_sample", "", "whether cost terms were fitted to its file", &Row::in_sample);
+  if (data.compares_code) {
+    columns.add("machine_code", "", "what today's is beside what ran",
+                [](const Row& row) { return row.machine_code ? name(*row.machine_code) : ""; });
   }
+  if (!data.ablations.empty()) {
+    add_without(columns, "us");
+  }
+  return columns;
 }
 
-Table worst_rows(const ValidationData& data, std::size_t shown_rows) {
-  std::vector<const ValidationRow*> worst;
-  for (const ValidationRow& row : data.rows) {
-    worst.push_back(&row);
-  }
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const ValidationRow* row) { return std::abs(row->comparison.error_percent()); });
-  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
-  for (const ValidationRow* row : worst) {
-    if (rows.rows.size() == shown_rows) {
-      break;
-    }
-    const Comparison& comparison = row->comparison;
-    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
-                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
-                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
-                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
-                         row->stale ? "stale" : ""});
-  }
-  return rows;
+std::vector<std::string> shown_cells(const ValidationRow& row) {
+  const Comparison& of = row.comparison;
+  return {row.network + " on " + row.chip,
+          std::string(mask_name(row.configuration)),
+          fixed(of.measured, 3),
+          fixed(of.predicted, 3),
+          fixed(of.low, 3),
+          fixed(of.high, 3),
+          fixed(of.error_percent(), 1),
+          of.inside() ? "yes" : "no",
+          row.stale ? "stale" : ""};
 }
 
 }  // namespace
 
 Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
+  if (data.ablations.size() > 1) {
+    return report_worth(scored(data.rows), data.ablations);
+  }
   const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
   Report report;
   report.json = to_json(scores.all);
@@ -269,9 +219,12 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   report.json["stale"] = stale;
   report.json["stale_unknown"] = data.unknown;
   report.json["failed"] = data.failed;
-  add_rows(data, report);
+  add_rows(row_columns(data), data.rows, report);
+  for (std::size_t i = 0; data.compares_code && i < data.rows.size(); ++i) {
+    report.json["rows"][i].emplace("machine_code", "");  // of libraries
+  }
   if (!data.ablations.empty()) {
-    add_ablation(ablated(data.rows, is_kernel), data.ablations.front(), report);
+    add_ablation(scored(data.rows), data.ablations.front(), report);
   }
   add_chips(data, report);
   add_families(data, report);
@@ -291,14 +244,10 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';
   }
-  const Table rows = worst_rows(data, shown_rows);
-  report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
-                 ":\n\n" + to_aligned(rows);
+  add_worst(data.rows, shown_rows,
+            {"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""},
+            shown_cells, report);
   return report;
-}
-
-Report report_worth(const ValidationData& data) {
-  return report_worth(ablated(data.rows, is_kernel), data.ablations);
 }
 
 }  // namespace onchip

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/simulate.hpp"
 
-#include "experiments/command/report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
@@ -11,8 +10,10 @@
 #include "sim/training/simulate_recurrence.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 namespace onchip {
 namespace {
@@ -120,8 +121,9 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
       const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
       const double half = chip.gather_scatter * us;  // as of the model's recurrences
       rows[static_cast<std::size_t>(i)] = {
-          chip.name,         describe(asked.training.network),     is_backward ? "backward" : "forward",
-          fields_text(plan), {measured, us, us - half, us + half}, priced_us(chip, size, plan, is_backward)};
+          {chip.name, describe(asked.training.network), fields_text(plan), {measured, us, us - half, us + half}},
+          is_backward ? "backward" : "forward",
+          priced_us(chip, size, plan, is_backward)};
     } catch (const InputError& error) {
       file.fail(row, error.what());
     }
@@ -130,67 +132,65 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
 }
 
 Accuracy score(const std::vector<RecurrenceRow>& rows) {
-  std::vector<Comparison> all;
-  std::ranges::transform(rows, std::back_inserter(all), &RecurrenceRow::comparison);
-  return score(all);
+  return score(comparisons_of(rows, [](const RecurrenceRow&) { return true; }));
 }
+
+namespace {
+
+Columns<RecurrenceRow> row_columns() {
+  using Row = RecurrenceRow;
+  Columns<Row> columns;
+  columns.add("chip", "", "that it was measured on", &Row::chip, "", In::csv);
+  columns.add("network", "", "that is trained", &Row::network);
+  columns.add("pass", "", "forward or backward", &Row::pass);
+  columns.add("plan", "", "that ran", &Row::way);
+  add_comparison(columns, "us", nullptr, "simulated");
+  columns.add("predicted_us", "us", "by the analytic model", &Row::predicted_us);
+  add_error(columns);
+  return columns;
+}
+
+std::vector<std::string> shown_cells(const RecurrenceRow& row) {
+  return {row.network,
+          row.pass,
+          significant(row.comparison.measured, 4),
+          significant(row.comparison.predicted, 4),
+          significant(row.predicted_us, 4),
+          fixed(row.comparison.error_percent(), 1),
+          row.way};
+}
+
+}  // namespace
 
 Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
   constexpr double kNear = 10;
-  Report report;
-  report.json = to_json(score(rows));
-  report.csv.columns = {"chip",         "network", "pass",    "plan",         "measured_us",
-                        "simulated_us", "low_us",  "high_us", "predicted_us", "error_percent"};
-  report.json["rows"] = Json::array();
-  ScoreGroups groups("pass");
+  constexpr std::array<std::string_view, 2> kPasses{"forward", "backward"};
+  ScoreGroups groups = score_groups("pass", kPasses, rows, &RecurrenceRow::pass);
   std::string near;
-  for (const std::string pass : {"forward", "backward"}) {
-    std::vector<Comparison> of_pass;
+  for (const std::string_view pass : kPasses) {
     std::set<std::string> plans, near_plans;
     for (const RecurrenceRow& row : rows) {
       if (row.pass == pass) {
-        of_pass.push_back(row.comparison);
-        const std::string plan = row.chip + row.network.substr(0, row.network.rfind(' ')) + row.plan;
+        const std::string plan = row.chip + row.network.substr(0, row.network.rfind(' ')) + row.way;
         plans.insert(plan);
         if (std::abs(row.comparison.error_percent()) <= kNear) {
           near_plans.insert(plan);
         }
       }
     }
-    if (!of_pass.empty()) {
-      groups.add(pass, of_pass);
-      near += pass + ": " + std::to_string(near_plans.size()) + " of " + std::to_string(plans.size()) +
+    if (!plans.empty()) {
+      near += std::string(pass) + ": " + std::to_string(near_plans.size()) + " of " + std::to_string(plans.size()) +
               " plans are within " + fixed(kNear, 0) + " %\n";
     }
   }
-  std::vector<const RecurrenceRow*> worst;
-  for (const RecurrenceRow& row : rows) {
-    const Comparison& of = row.comparison;
-    worst.push_back(&row);
-    report.csv.rows.push_back({row.chip, row.network, row.pass, row.plan, significant(of.measured, 6),
-                               significant(of.predicted, 6), significant(of.low, 6), significant(of.high, 6),
-                               significant(row.predicted_us, 6), significant(of.error_percent(), 4)});
-    report.json["rows"].push_back({{"network", row.network},
-                                   {"pass", row.pass},
-                                   {"plan", row.plan},
-                                   {"measured_us", rounded(of.measured)},
-                                   {"simulated_us", rounded(of.predicted)},
-                                   {"predicted_us", rounded(row.predicted_us)},
-                                   {"error_percent", rounded(of.error_percent())}});
-  }
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const RecurrenceRow* row) { return std::abs(row->comparison.error_percent()); });
-  Table shown{{"network", "pass", "measured us", "simulated us", "predicted us", "error %", "plan"}, {}};
-  for (std::size_t i = 0; i < std::min(worst.size(), shown_rows); ++i) {
-    const RecurrenceRow& row = *worst[i];
-    shown.rows.push_back({row.network, row.pass, significant(row.comparison.measured, 4),
-                          significant(row.comparison.predicted, 4), significant(row.predicted_us, 4),
-                          fixed(row.comparison.error_percent(), 1), row.plan});
-  }
-  report.json["passes"] = std::move(groups.json);
+  Report report;
   report.text = "Time of a step of a training recurrence, simulated against measured:\n\n" + to_aligned(groups.table) +
-                '\n' + near + "\nWorst first, " + std::to_string(shown.rows.size()) + " of " +
-                std::to_string(rows.size()) + ":\n\n" + to_aligned(shown);
+                '\n' + near;
+  report.json = to_json(score(rows));
+  add_rows(row_columns(), rows, report);
+  report.json["passes"] = std::move(groups.json);
+  add_worst(rows, shown_rows, {"network", "pass", "measured us", "simulated us", "predicted us", "error %", "plan"},
+            shown_cells, report);
   return report;
 }
 

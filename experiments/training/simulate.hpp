@@ -21,9 +21,8 @@ int simulate_training(const Options& options, const ChipFile& chip, const AskedT
                       const SimulationOptions& simulation);
 
 // Both recurrences of a measured step, us per step.
-struct RecurrenceRow {
-  std::string chip, network, pass, plan;
-  Comparison comparison;    // the simulator's time
+struct RecurrenceRow : ScoredRow {  // of the simulator's times
+  std::string pass;
   double predicted_us = 0;  // the analytic model's
 };
 

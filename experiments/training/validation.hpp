@@ -14,22 +14,16 @@
 
 namespace onchip {
 
-struct TrainingRow {
-  std::string chip, network, way;  // way: both plans, or "cudnn"
-  Comparison comparison;           // us per step
-  std::vector<double> without{};   // likewise, for each ablation
-  bool is_library() const { return way == "cudnn"; }
-};
-
 // Whether a file's rows are of training steps.
 bool has_trainings(const CsvReader& file);
 
-// Rows of kernels, and the quickest of cuDNN's of each network. Throws InputError with the row.
-std::vector<TrainingRow> read_trainings(const CsvReader& file, const Chip& chip,
-                                        std::span<const Ablation> ablations = {});
+// Rows of kernels, whose way is both plans, and the quickest of cuDNN's of each network; us per step. Throws InputError
+// with the row.
+std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip,
+                                      std::span<const Ablation> ablations = {});
 
 // Accuracy of the kernels' rows, of which there is at least one.
-Accuracy score(const std::vector<TrainingRow>& rows);
-Report report(const std::vector<TrainingRow>& rows, std::span<const Ablation> ablations, std::size_t shown_rows);
+Accuracy score(const std::vector<ScoredRow>& rows);
+Report report(const std::vector<ScoredRow>& rows, std::span<const Ablation> ablations, std::size_t shown_rows);
 
 }  // namespace onchip

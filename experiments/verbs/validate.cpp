@@ -68,10 +68,7 @@ ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
                      ": on which chip was this measured? expected --chip, or a folder named for a chip (" +
                      error.what() + ")");
   }
-  for (const std::string& assignment : options.list("set")) {
-    set_chip_key(chip, assignment);
-  }
-  return chip;
+  return with_changes(std::move(chip), options);
 }
 
 #ifdef ONCHIP_HAS_CUDA
@@ -80,7 +77,7 @@ void compare_machine_code(std::span<ValidationRow> rows, const std::filesystem::
   std::vector<MeasuredKernel> kernels;
   std::vector<ValidationRow*> of;
   for (ValidationRow& row : rows) {
-    if (is_kernel(row)) {
+    if (!row.is_library) {
       const Configuration& configuration = row.configuration;
       kernels.push_back({configuration.network, *configuration.plan, row.fingerprint, row.code_fingerprint});
       of.push_back(&row);
@@ -112,11 +109,9 @@ void find_stale(ValidationData& data, std::size_t first, const std::filesystem::
   for (std::size_t i = first; i < data.rows.size(); ++i) {
     ValidationRow& row = data.rows[i];
     const Configuration& configuration = row.configuration;
-    if (!is_kernel(row)) {
-      continue;
-    }
-    row.stale = row.fingerprint !=
-                fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
+    row.stale = !row.is_library &&
+                row.fingerprint !=
+                    fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
   }
   if (data.compares_code) {
     compare_machine_code(std::span(data.rows).subspan(first), file, manifest);
@@ -140,9 +135,7 @@ void simulate_rows(const Options& options, const Chip& chip, std::span<Validatio
     const Configuration& configuration = row.configuration;
     Layout layout = make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration));
     const Simulation result = simulate(chip, *plan_trace(chip, std::move(layout)), simulation);
-    row.comparison.predicted = result.step_us;
-    row.comparison.low = result.low_us;
-    row.comparison.high = result.high_us;
+    row.comparison = {row.comparison.measured, result.step_us, result.low_us, result.high_us};
     const std::scoped_lock lock(mutex);
     progress.show(std::to_string(++done) + " of " + std::to_string(rows.size()) + " simulated");
   });
@@ -154,14 +147,11 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   const std::size_t first = data.rows.size();
   const bool in_sample = is_in_sample(std::filesystem::absolute(path).lexically_normal().generic_string());
   for (std::size_t i = 0; i < file.size(); ++i) {
-    ValidationRow row{file.file(),
-                      chip.chip.name,
-                      read_configuration_row(file, i),
-                      {},
-                      file.text(i, "fingerprint"),
-                      file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "",
-                      false,
-                      {}};
+    ValidationRow row;
+    row.file = file.file();
+    row.configuration = read_configuration_row(file, i);
+    row.fingerprint = file.text(i, "fingerprint");
+    row.code_fingerprint = file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "";
     const Recurrent& network = row.configuration.network;
     if (file.has("note") && !file.text(i, "note").empty() && file.text(i, "plan").empty()) {
       ++data.left_out;
@@ -188,9 +178,11 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
       continue;
     }
     const Prediction prediction = predict(chip.chip, network, *row.configuration.plan);
-    row.comparison.predicted = prediction.step_us;
-    row.comparison.low = prediction.low_us;
-    row.comparison.high = prediction.high_us;
+    row.chip = chip.chip.name;
+    row.network = describe(network);
+    row.way = to_string(*row.configuration.plan);
+    row.is_library = !is_on_chip(*row.configuration.plan);
+    row.comparison = {row.comparison.measured, prediction.step_us, prediction.low_us, prediction.high_us};
     row.in_sample = in_sample;
     row.without = predict_without(chip.chip, data.ablations, [&](const Chip& changed) {
       return predict(changed, network, *row.configuration.plan).step_us;
@@ -208,7 +200,7 @@ int validate_trainings(const Options& options, std::span<const std::filesystem::
   if (options.given("machine-code")) {
     throw InputError("--machine-code is of inference; these files are of training steps");
   }
-  std::vector<TrainingRow> rows;
+  std::vector<ScoredRow> rows;
   std::vector<RecurrenceRow> recurrences;
   for (const std::filesystem::path& path : files) {
     const CsvReader file(path);
@@ -226,7 +218,7 @@ int validate_trainings(const Options& options, std::span<const std::filesystem::
     output.write(report(recurrences, shown_rows));
     return score(recurrences).mape_percent <= max_mape ? 0 : 1;
   }
-  if (std::ranges::all_of(rows, &TrainingRow::is_library)) {
+  if (std::ranges::all_of(rows, &ScoredRow::is_library)) {
     throw InputError(files.front().string() + ": no row of onchip's has a time");
   }
   output.write(report(rows, ablations, shown_rows));
@@ -256,9 +248,7 @@ int validate_inferences(const Options& options, std::span<const std::filesystem:
   if (inferences.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time and a plan with a price");
   }
-  std::vector<Comparison> comparisons;
-  std::ranges::transform(inferences.rows, std::back_inserter(comparisons), &InferenceRow::comparison);
-  const Accuracy all = score(comparisons);
+  const Accuracy all = score(comparisons_of(inferences.rows, [](const InferenceRow&) { return true; }));
   output.write(report(inferences, all, ablations, shown_rows));
   return all.mape_percent <= max_mape && inferences.failed.empty() ? 0 : 1;
 }
@@ -339,8 +329,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (data.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
-  const Scores scores = score_rows(data);
-  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, shown_rows));
+  const Scores scores = score_rows(data.rows);
+  output.write(report(data, scores, shown_rows));
   const bool any_differs =
       std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
   const bool is_good = std::ranges::all_of(std::array{scores.in_sample, scores.held_out}, [&](const auto& accuracy) {
