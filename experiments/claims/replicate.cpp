@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/replicate.hpp"
 
-#include "experiments/claims/columns.hpp"
-#include "experiments/claims/inferences.hpp"
 #include "model/answer/capacity.hpp"
+#include "model/answer/feed_forward/asked.hpp"
+#include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
+#include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/expression.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
+#include <variant>
 
 namespace onchip {
 namespace {
@@ -28,6 +32,82 @@ bool is_feed_forward(const Recipe& recipe) {
 bool has_columns(const Recipe& recipe) {
   return !recipe.ways.empty() && !recipe.ways.front().column.empty();
 }
+
+// ---- training: times of whole iterations, from a column of a measured file
+// -------------------------------------------
+
+// Of the network's row, which has its hidden, batch, steps, layers and precision. NaN where the file has none. Throws
+// InputError where it has no such column.
+double measured_column(const std::filesystem::path& file, const ClaimedNetwork& network, const std::string& column) {
+  const CsvReader rows(file);
+  const auto precision = [&](std::size_t row) {  // torch's words, or ours
+    const std::string& word = rows.text(row, rows.has("precision") ? "precision" : "dtype");
+    return word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word;
+  };
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows.number(row, "hidden") == network.hidden && rows.number(row, "batch") == network.batch &&
+        rows.number(row, "steps") == network.steps && rows.number(row, "layers") == network.layers &&
+        precision(row) == info(network.precision).name &&
+        (!rows.has("cell") || rows.text(row, "cell") == info(network.cell).name)) {
+      return rows.number(row, column);
+    }
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+// ---- feed-forward networks: 60,000 synthetic digits
+// ------------------------------------------------------------------
+
+constexpr int kImages = 60000;
+
+// No chip changes these: found once.
+Kept<std::string, FeedForward> networks;
+Kept<std::string, Activity> activities;
+Kept<std::pair<std::string, std::string>, std::vector<StagedCounts>> counts;
+
+// The challenge's networks of one width begin alike, however many layers they have (radix_net.hpp): the text of the one
+// with the layers that are computed.
+std::string with_first_layers(const std::string& text, const FeedForward& network) {
+  constexpr int kComputed = 120;
+  const std::string of_width = "spdnn:" + std::to_string(network.neurons.front()) + "x";
+  const bool is_longer = text == of_width + std::to_string(network.layers()) && network.layers() > kComputed;
+  return is_longer ? of_width + std::to_string(kComputed) : text;
+}
+
+// What is alive after the layers that are computed stays so, as in all of the challenge's networks.
+Activity activity_of_first(const std::string& text, const FeedForward& network) {
+  const std::string first = with_first_layers(text, network);
+  Activity activity = activities.of(
+      first, [&] { return activity_of(read_network(first), {.images = "digits:" + std::to_string(kImages)}); });
+  activity.alive.resize(network.neurons.size(), activity.alive.back());
+  return activity;
+}
+
+// Of the Sparse DNN Graph Challenge, from the price of a staged plan: ms of an inference, or of one of its terms, on
+// this chip unless the way has its own; NaN where the plan does not fit.
+double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& way) {
+  const FeedForward& network = networks.of(text, [&] { return read_network(text); });
+  const StagedPlan plan = std::get<StagedPlan>(parse_feed_forward_plan(way.plan));
+  const Activity activity = activity_of_first(text, network);
+  const std::vector<StagedCounts>& of_plan =
+      counts.of({text, way.plan}, [&] { return sampled_counts(network, std::span(&plan, 1)).front(); });
+  try {
+    const InferencePrice price = staged_inference(way.chip.empty() ? chip : find_chip(way.chip).chip, plan, of_plan,
+                                                  largest_share(activity, way.gpus));
+    return 1e-3 * (way.term.empty() ? price.us : price.terms[way.term]);
+  } catch (const InputError&) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+// Weights times images, in 10^12, as the challenge counts.
+double tera_edges(const std::string& text) {
+  const FeedForward& network = networks.of(text, [&] { return read_network(text); });
+  return 1e-12 * kImages * static_cast<double>(network.layer(0).weights.nnz()) * network.layers();
+}
+
+// ---- values and verdicts
+// ---------------------------------------------------------------------------------------------
 
 // What the recipe computes for each network, from the values of its ways.
 std::vector<double> evaluate(const Recipe& recipe,

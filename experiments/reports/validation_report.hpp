@@ -4,21 +4,48 @@
 #pragma once
 
 #include "experiments/command/columns.hpp"
+#include "experiments/command/report.hpp"
 #include "experiments/measurement/machine_code.hpp"
-#include "experiments/reports/ablation.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "model/answer/configuration.hpp"
+#include "model/chip/chip.hpp"
+#include "model/chip/cost_terms.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace onchip {
+
+// ---- validate --without: cost terms that are left out of the prices, each at its neutral value
+// ------------------------
+
+struct Ablation {
+  std::vector<const CostTerm*> terms;  // left out together
+
+  std::vector<std::string> names() const;
+};
+
+inline constexpr std::string_view kEveryTerm = "all";
+
+// "all" is an ablation for each term, other names are one together; none is none. Throws InputError for unknown names,
+// with the nearest.
+std::vector<Ablation> read_ablations(std::span<const std::string> names);
+
+// What is predicted for a chip without the terms of each ablation.
+std::vector<double> predict_without(const Chip& chip, std::span<const Ablation> ablations,
+                                    const std::function<double(const Chip&)>& predict);
+
+// Adds what the terms of the first ablation are worth, together: over all kernels, and over the rows that use them.
+void add_ablation(std::span<const ScoredRow> rows, const Ablation& ablation, Report& report);
+// A line for each ablation instead: the rows whose prediction it changes, their mean error with and without.
+Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> ablations);
 
 // ---- of any ScoredRow -----------------------------------------------------------------------------------------------
 

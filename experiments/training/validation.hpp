@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/command/output.hpp"
-#include "experiments/reports/ablation.hpp"
+#include "experiments/reports/validation_report.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "model/base/table.hpp"
 #include "model/chip/chip.hpp"

@@ -27,7 +27,7 @@ struct Comparison {
 struct ScoredRow {
   std::string chip, network, way;  // way: the plan, or the library
   Comparison comparison;
-  std::vector<double> without = {};  // predicted, for each ablation (experiments/reports/ablation.hpp)
+  std::vector<double> without = {};  // predicted, for each ablation (experiments/reports/validation_report.hpp)
   bool is_library = false;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions to the planner per second on one core, and how long the slowest kinds of them take.
+// Questions to the planner per second on one core, predictions of given plans, and how long the slowest kinds of
+// questions take.
 //   bench_planner [NUMBER [SEED]]
 //   bench_planner check [NUMBER [SEED]]   whether the exhaustive search has the same answers: a plan of equal time
 #include "experiments/validation/drawn_questions.hpp"
@@ -26,13 +27,15 @@ using namespace onchip;
 void bench_drawn(int number, unsigned seed) {
   const std::vector<DrawnQuestion> questions = draw_questions(number, seed);
   std::vector<double> seconds;
+  std::vector<RecurrentPlan> plans;
   double checksum = 0;
   for (const DrawnQuestion& question : questions) {
     const double begin = processor_seconds();
     const RowProfile rows = RowProfile::uniform(question.network, question.mask);
-    const Prediction prediction = choose_plan(*question.chip, question.network, rows).prediction;
-    checksum += prediction.footprint.fits ? prediction.step_us : 0;
+    const PlannedNetwork planned = choose_plan(*question.chip, question.network, rows);
+    checksum += planned.prediction.footprint.fits ? planned.prediction.step_us : 0;
     seconds.push_back(processor_seconds() - begin);
+    plans.push_back(planned.plan);
   }
   double all = 0;
   for (const double of_one : seconds) {
@@ -42,6 +45,14 @@ void bench_drawn(int number, unsigned seed) {
   std::printf(
       "%d questions drawn from seed %u: %.0f a second and core (median %.2f ms, longest %.1f ms); checksum %.9g\n",
       number, seed, number / all, 1e3 * seconds[seconds.size() / 2], 1e3 * seconds.back(), checksum);
+  constexpr int kTimes = 1000;
+  const double begin = processor_seconds();
+  for (std::size_t i = 0; i < kTimes * plans.size(); ++i) {
+    const DrawnQuestion& question = questions[i % plans.size()];
+    checksum += predict(*question.chip, question.network, plans[i % plans.size()]).step_us;
+  }
+  std::printf("their plans, given: %.0f predictions a second and core; checksum %.9g\n",
+              kTimes * number / (processor_seconds() - begin), checksum);
 }
 
 template <typename Ask>

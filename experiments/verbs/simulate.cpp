@@ -2,22 +2,28 @@
 // onchip simulate: one network, many, a training step, or a trace from a file, replayed on a simulated chip.
 #include "experiments/training/simulate.hpp"
 #include "experiments/command/configuration_rows.hpp"
+#include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/ranks.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/feed_forward/simulation.hpp"
-#include "experiments/reports/simulation_files.hpp"
 #include "experiments/reports/simulation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
+#include "model/base/table.hpp"
 #include "model/base/units.hpp"
+#include "sim/machine/timeline.hpp"
+#include "sim/machine/trace_run.hpp"
+#include "sim/trace/compact_trace.hpp"
 #include "sim/trace/trace_file.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace onchip {
@@ -44,6 +50,110 @@ OptionGroup file_options() {
   return group;
 }
 
+// ---- what is written beside the answer: a trace, a timeline, every access to shared memory
+// ------------------------------
+
+void write_record(const std::string& path, const TraceSource& source) {
+  OutputFile file(path);
+  file.write(compact_trace_header(source.blocks(), source.resources(), source.step()));
+  for (int block = 0; block < source.blocks(); ++block) {
+    file.write(encode_block(source, block));
+  }
+  file.commit();
+}
+
+void write_accesses(const std::string& path, const Chip& chip, const TraceSource& source, int sm) {
+  Table table{{"warp", "instruction", "operation", "bytes", "lanes", "wavefronts", "ideal_wavefronts", "words",
+               "multicasts", "banks", "addresses"},
+              {}};
+  for (const AccessCost& access : count_accesses(chip, source, sm).accesses) {
+    table.rows.push_back({std::to_string(access.warp), std::to_string(access.instruction),
+                          std::string(name(access.operation)), std::to_string(access.width),
+                          std::to_string(access.lanes), std::to_string(access.cost.wavefronts),
+                          std::to_string(access.cost.ideal), std::to_string(access.cost.words),
+                          std::to_string(access.cost.multicasts), joined(access.busiest), joined(access.addresses)});
+  }
+  OutputFile file(path);
+  file.write(to_csv(table));
+  file.commit();
+}
+
+// Every SM's body and wait, and every warp of one SM.
+void write_step_timeline(const std::string& path, const Chip& chip, const TraceSource& trace,
+                         const Simulation& simulation, SmOptions options, int shown) {
+  options.events = true;
+  Timeline timeline{{"one step of all SMs", "the warps of SM " + std::to_string(shown)}, {"SM", "warp"}, {}};
+  for (std::size_t sm = 0; sm < simulation.body_us.size(); ++sm) {
+    double end = 0;
+    for (const PassBodies& pass : simulation.passes) {
+      const double begin = pass.begin_us[sm];
+      if (begin > end && &pass != &simulation.passes.front()) {
+        timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, begin - end});
+      }
+      timeline.spans.push_back({0, static_cast<int>(sm), "body", begin, pass.body_us[sm]});
+      end = begin + pass.body_us[sm];
+    }
+    const double next = simulation.passes.front().begin_us[sm] + simulation.body_us[sm] + simulation.wait_us[sm];
+    if (next > end) {
+      timeline.spans.push_back({0, static_cast<int>(sm), "exchange", end, next - end});
+    }
+  }
+  for (int pass = 0; pass < trace.step()->passes; ++pass) {
+    const BlockTrace block = trace.body(shown, pass);
+    const SmRun run = run_sm(chip, {&block, 1}, options);
+    for (TimelineSpan& span : warp_spans(block, run, 1, 1e6 / chip.clock_hz)) {
+      span.begin_us += simulation.passes[static_cast<std::size_t>(pass)].begin_us[static_cast<std::size_t>(shown)];
+      timeline.spans.push_back(std::move(span));
+    }
+  }
+  OutputFile file(path);
+  file.write(to_chrome_trace(timeline));
+  file.commit();
+}
+
+void write_block_timeline(const std::string& path, const Chip& chip, const TraceSource& source, SmOptions options,
+                          int shown) {
+  options.events = true;
+  const BlockTrace block = source.block(shown);
+  const SmRun run = run_sm(chip, {&block, 1}, options);
+  OutputFile file(path);
+  file.write(
+      to_chrome_trace({{"block " + std::to_string(shown)}, {"warp"}, warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
+  file.commit();
+}
+
+// --sm, or else 0. Throws InputError if the source has no such SM, or block.
+int sm_of(const Options& options, const TraceSource& source) {
+  const auto sm = options.given("sm") ? options.whole("sm", 0, 1 << 20) : 0;
+  if (sm >= source.blocks()) {
+    throw InputError("--sm " + std::to_string(sm) + ": expected at most " + std::to_string(source.blocks() - 1) +
+                     ", the last SM or block");
+  }
+  return static_cast<int>(sm);
+}
+
+// What is asked for. `step`: null if the source's blocks do not exchange anything.
+void write_files(const Options& options, const Chip& chip, const TraceSource& source, const Simulation* step,
+                 const SmOptions& sm_options) {
+  const int sm = sm_of(options, source);
+  if (options.given("record")) {
+    write_record(options.text("record"), source);
+  }
+  if (options.given("timeline") && step) {
+    const auto slowest = std::max_element(step->body_us.begin(), step->body_us.end()) - step->body_us.begin();
+    write_step_timeline(options.text("timeline"), chip, source, *step, sm_options,
+                        options.given("sm") ? sm : static_cast<int>(slowest));
+  } else if (options.given("timeline")) {
+    write_block_timeline(options.text("timeline"), chip, source, sm_options, sm);
+  }
+  if (options.given("accesses")) {
+    write_accesses(options.text("accesses"), chip, source, sm);
+  }
+}
+
+// ---- simulations
+// -----------------------------------------------------------------------------------------------------
+
 // Of the family whose steps are replayed, unless another is asked for, which is refused by name.
 Configuration of_replayed_family(Configuration configuration) {
   if (!configuration.constraints.family) {
@@ -52,14 +162,19 @@ Configuration of_replayed_family(Configuration configuration) {
   return configuration;
 }
 
-SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configuration,
-                            const SimulationOptions& options) {
+// Calls of(trace, answer), if there is such, of what fits.
+SimulatedCase simulate_case(const ChipFile& chip, const Configuration& configuration, const SimulationOptions& options,
+                            const std::function<void(const TraceSource&, SimulatedCase&)>& of = {}) {
   SimulatedCase answer{
       {chip.chip.name, configuration, {plan_network(chip.chip, configuration, row_profile(configuration))}}, {}, {}};
   const PlannedNetwork& planned = answer.planned.planned;
   if (planned.prediction.footprint.fits) {
-    const Layout layout = make_layout(planned.network, planned.plan, *recurrent_matrix(configuration));
-    answer.simulation = simulate(chip.chip, *plan_trace(chip.chip, layout), options);
+    const auto trace = plan_trace(
+        chip.chip, make_layout(planned.network, planned.plan, *recurrent_matrix(configuration), options.threads));
+    answer.simulation = simulate(chip.chip, *trace, options);
+    if (of) {
+      of(*trace, answer);
+    }
   }
   return answer;
 }
@@ -218,16 +333,11 @@ int simulate_many(const Options& options) {
 int simulate_one(const Options& options, const ChipFile& chip, const SimulationOptions& simulation) {
   const Configuration configuration = of_replayed_family(read_configuration(options, /*needs_hidden=*/true));
   Output output(options);
-  SimulatedCase answer{
-      {chip.chip.name, configuration, {plan_network(chip.chip, configuration, row_profile(configuration))}}, {}, {}};
-  const PlannedNetwork& planned = answer.planned.planned;
-  if (planned.prediction.footprint.fits) {
-    const auto trace = plan_trace(
-        chip.chip, make_layout(planned.network, planned.plan, *recurrent_matrix(configuration), simulation.threads));
-    answer.banks = count_banks(options, chip.chip, *trace, simulation.threads);
-    answer.simulation = simulate(chip.chip, *trace, simulation);
-    write_files(options, chip.chip, *trace, &*answer.simulation, simulation.sm);
-  }
+  const SimulatedCase answer =
+      simulate_case(chip, configuration, simulation, [&](const TraceSource& trace, SimulatedCase& of) {
+        of.banks = count_banks(options, chip.chip, trace, simulation.threads);
+        write_files(options, chip.chip, trace, &*of.simulation, simulation.sm);
+      });
   output.write({to_text(answer), {simulation_columns(), {simulation_cells(answer)}}, to_json(answer)});
   return answer.simulation ? 0 : 1;
 }

@@ -72,7 +72,7 @@ class Items {
       return;
     }
     const int busy = (geometry_.spans + geometry_.warp_spans - 1) / geometry_.warp_spans;
-    const std::vector<int> sums = add_partials(round, 0, busy);
+    const std::vector<int> sums = add_partials(round, busy);
     int carry = prepared.carry, word = kNoRegister;
     for (int unit = 0; unit < item_rows_ / geometry_.gates; ++unit) {
       const int h = cell(sums, unit * geometry_.gates, prepared, carry);
@@ -158,10 +158,10 @@ class Items {
     const int i = number(round, lane);
     return i < geometry_.finished_items ? geometry_.memory.at(region) + std::int64_t{bytes} * i : -1;
   }
-  // The rows of an item, in the first `count` warps' sums from `first` on: halves first.
-  std::vector<int> add_partials(int round, int first, int count) const {
+  // The rows of an item, in the sums of the first `warps` warps.
+  std::vector<int> add_partials(int round, int warps) const {
     const Partials partials(geometry_);
-    if (count == 1) {
+    return add_halves(out_, 0, warps, [&](int warp) {
       const int loads = geometry_.gates == 3 ? 3 : 1;
       std::vector<int> rows;
       for (int i = 0; i < loads; ++i) {
@@ -169,20 +169,14 @@ class Items {
         const int to = out_.load(width, kNoRegister, [&](int lane) {
           const Item of = item(number(round, lane));
           const bool is_item = number(round, lane) < geometry_.finished_items;
-          return is_item ? partials.at(first, of.sample, of.unit * geometry_.gates + i) : -1;
+          return is_item ? partials.at(warp, of.sample, of.unit * geometry_.gates + i) : -1;
         });
         for (int row = 0; row < item_rows_ / loads; ++row) {
           rows.push_back(to + row);
         }
       }
       return rows;
-    }
-    std::vector<int> rows = add_partials(round, first, count / 2);
-    const std::vector<int> others = add_partials(round, first + count / 2, count - count / 2);
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      rows[row] = out_.operate(Operation::fp32, rows[row], others[row]);
-    }
-    return rows;
+    });
   }
 
   // The next h of the unit whose gates' sums are [first, first + gates).

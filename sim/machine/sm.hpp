@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One SM, cycle by cycle: partitions of warps, each with a scheduler that issues one instruction per cycle, scoreboards
-// (sim/machine/scoreboard.hpp), arithmetic pipes (sim/machine/pipes.hpp), the load/store unit
+// (sm.cpp), arithmetic pipes (sim/machine/pipes.hpp), the load/store unit
 // (sim/machine/load_store.hpp) with the banks of shared memory (sim/machine/banks.hpp), and barriers
 // (sim/machine/block_barrier.hpp). Cycles in which nothing can issue are skipped. Instructions of a loop that is longer
 // than a partition's instruction cache come to it one after another, at most kInstructionsAhead before the first warp

@@ -152,4 +152,18 @@ class WarpWriter {
   int next_ = 0;
 };
 
+// The rows of `count` warps' sums from warp `first` on, added up, halves first. `load(warp)`: the registers of one's.
+template <typename Load>
+std::vector<int> add_halves(WarpWriter& out, int first, int count, const Load& load) {
+  if (count == 1) {
+    return load(first);
+  }
+  std::vector<int> rows = add_halves(out, first, count / 2, load);
+  const std::vector<int> others = add_halves(out, first + count / 2, count - count / 2, load);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    rows[row] = out.operate(Operation::fp32, rows[row], others[row]);
+  }
+  return rows;
+}
+
 }  // namespace onchip

@@ -71,37 +71,30 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
   out.operate(Operation::other);  // the end of a group of copies
 }
 
-// This warp's splits of rows in passes [first, end); the registers with their sums, of each pass.
-std::vector<std::vector<int>> reduced_splits(GatherTrace& gather, CellTrace& cell, const WarpPlace& place, int first,
-                                             int end) {
-  std::vector<std::vector<int>> sums;
-  for (int pass = first; place.geometry.row_splits > 0 && pass < end; ++pass) {
-    gather.splits(pass);
-    sums.push_back(cell.reduce_splits());
-  }
-  return sums;
-}
-
 // Machine code for sm_90 has 11 to 14 between the step's barrier and its first load, where the step has so many.
 constexpr int kAddressesFirst = 12;
 
-void write_tiles(WarpWriter& out, const WarpPlace& place) {
+// Passes [first, end). The first tile has the splits of rows of all of them, whose sums the tiles add to theirs.
+void write_tiles(WarpWriter& out, const WarpPlace& place, int first, int end) {
+  const bool has_splits = place.geometry.row_splits > 0;
   GatherTrace gather(out, place);
   CellTrace cell(out, place);
   gather.begin_step();
   for (int tile = 0; tile < place.geometry.tiles; ++tile) {
-    for (int pass = 0; pass < place.geometry.passes; ++pass) {
-      const bool has_splits = place.geometry.row_splits > 0;
+    for (int pass = first; pass < end; ++pass) {
+      const bool is_first = tile == 0 && pass == first;
+      std::vector<std::vector<int>> sums;  // the registers with those of each pass
       if (has_splits) {
         cell.find_splits(tile);
       }
-      const bool is_first = tile == 0 && pass == 0;
-      const std::vector<std::vector<int>> sums =
-          is_first ? reduced_splits(gather, cell, place, 0, place.geometry.passes) : std::vector<std::vector<int>>{};
+      for (int of = first; has_splits && is_first && of < end; ++of) {
+        gather.splits(of);
+        sums.push_back(cell.reduce_splits());
+      }
       gather.tile(tile, pass);
       cell.fetch_tile(tile, pass);
-      for (std::size_t of_pass = 0; has_splits && of_pass < sums.size(); ++of_pass) {
-        cell.store_splits(static_cast<int>(of_pass), sums[of_pass]);
+      for (std::size_t of = 0; of < sums.size(); ++of) {
+        cell.store_splits(first + static_cast<int>(of), sums[of]);
       }
       if (has_splits && is_first) {
         out.barrier();
@@ -122,7 +115,7 @@ void end_step(WarpWriter& out) {
 void write_body(WarpWriter& out, const PlanTrace& trace, const WarpPlace& place, Traced traced) {
   out.begin_with_addresses(kAddressesFirst);
   if (traced == Traced::whole) {
-    write_tiles(out, place);
+    write_tiles(out, place, 0, place.geometry.passes);
   }
   out.barrier();
   out.branch();  // past it, without a word to publish
@@ -135,27 +128,7 @@ void write_body(WarpWriter& out, const PlanTrace& trace, const WarpPlace& place,
 void write_pass(WarpWriter& out, const WarpPlace& place, Traced traced, int pass) {
   out.begin_with_addresses(kAddressesFirst);
   if (traced == Traced::whole) {
-    GatherTrace gather(out, place);
-    CellTrace cell(out, place);
-    gather.begin_step();
-    const bool has_splits = place.geometry.row_splits > 0;
-    for (int tile = 0; tile < place.geometry.tiles; ++tile) {
-      if (has_splits) {
-        cell.find_splits(tile);
-      }
-      const std::vector<std::vector<int>> sums =
-          tile == 0 ? reduced_splits(gather, cell, place, pass, pass + 1) : std::vector<std::vector<int>>{};
-      gather.tile(tile, pass);
-      cell.fetch_tile(tile, pass);
-      if (has_splits && tile == 0) {
-        cell.store_splits(pass, sums.front());
-        out.barrier();
-      }
-      if (has_splits) {
-        cell.add_splits(tile, pass);
-      }
-      cell.finish_tile();
-    }
+    write_tiles(out, place, pass, pass + 1);
   }
   for (int announced = 0; announced < 2; ++announced) {  // that it is computed, that its state has been read
     out.operate(Operation::other);

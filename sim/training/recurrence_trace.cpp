@@ -118,28 +118,22 @@ class Writer : public RecurrenceCell {
            std::int64_t{4} * (of * (16 * shape_.row_tiles + 4) + row);
   }
 
-  // An item's rows, from row `first_row` of the SM's on: halves of the warps first.
-  std::vector<int> add_up(int round, int first_row, int first, int count) {
-    if (count == 1) {
+  // An item's rows, from row `first_row` of the SM's on.
+  std::vector<int> add_up(int round, int first_row) {
+    return add_halves(out_, 0, busy_warps_, [&](int warp) {
       const int loads = gates_ == 3 ? 3 : 1, width = 4 * gates_ / loads;
       std::vector<int> rows;
       for (int i = 0; i < loads; ++i) {
         const int to = out_.load(width, kNoRegister, [&](int lane) {
           const int of = index(round, lane);
-          return of < items_ ? partial(first, sample(of), first_row + unit(of) * gates_ + i) : -1;
+          return of < items_ ? partial(warp, sample(of), first_row + unit(of) * gates_ + i) : -1;
         });
         for (int row = 0; row < gates_ / loads; ++row) {
           rows.push_back(to + row);
         }
       }
       return rows;
-    }
-    std::vector<int> rows = add_up(round, first_row, first, count / 2);
-    const std::vector<int> others = add_up(round, first_row, first + count / 2, count - count / 2);
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      rows[row] = out_.operate(Operation::fp32, rows[row], others[row]);
-    }
-    return rows;
+    });
   }
 
   // A word of the sums of this turn that are on their way between the SMs of the cluster.
@@ -153,7 +147,7 @@ class Writer : public RecurrenceCell {
   void add_up_cluster() {
     for (int round = 0; round < rounds(); ++round) {
       for (int other = 1; other < plan_.split; ++other) {
-        const int sum = add_up(round, plan_.units * other, 0, busy_warps_)[0];
+        const int sum = add_up(round, plan_.units * other)[0];
         of_items(Operation::shared_store, 4, kNoRegister, out_.operate(Operation::integer, sum, out_.integers(2)),
                  round, [&](int i) { return received(other, i); });
       }
@@ -168,7 +162,7 @@ class Writer : public RecurrenceCell {
     const int place = out_.integers(3);
     const int carried = out_.temporary();
     of_items(Operation::shared_load, 4, carried, place, round, [&](int i) { return carry(turn, i); });
-    std::vector<int> sums = add_up(round, 0, 0, busy_warps_);
+    std::vector<int> sums = add_up(round, 0);
     for (int other = 1; other < plan_.split; ++other) {
       const int of_other = out_.temporary();
       of_items(Operation::shared_load, 4, of_other, kNoRegister, round, [&](int i) { return received(other, i); });
