@@ -6,7 +6,7 @@
 //   0 ... 95     the fp32 sums
 //   96 ... 235   everything else, in turn
 //   236 ... 251  copies from L2 that are under way, four registers (16 bytes) each
-//   256 ... 511  what is kept from one line to later ones (sim/training/recurrence_trace.cpp)
+//   256 ... 511  what is kept from one line to later ones (sim/training/simulate_recurrence.cpp)
 #pragma once
 
 #include "model/banks/bank_rule.hpp"

@@ -160,20 +160,27 @@ void mbarrier_wait_parity(Warp& warp, const Instruction& i, u32 lanes) {
   to = (to & ~lanes) | ended;
 }
 
+// Puts bytes where they belong, and counts them at the mbarrier of the instruction's last operand, which is `which` of
+// its addresses.
+void deliver(Warp& warp, const Instruction& i, int which, int lane, const SharedPlace& to, const void* from, u32 bytes,
+             const char* what) {
+  const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, i.operands - 1, which, lane));
+  if (to.block != counts.block) {
+    throw LaneFault{lane, std::string(what) + " and its mbarrier are in different blocks"};
+  }
+  std::memcpy(&to.block->shared[to.at], from, bytes);
+  std::memset(&to.block->written[to.at], kWritten, bytes);
+  Barrier barrier = read_barrier(counts, lane);
+  barrier.bytes -= static_cast<s32>(bytes);
+  write_barrier(counts, lane, barrier);
+}
+
 void st_async(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {
     const u64 address = address_of(warp, i, 0, 0, lane);
     check_aligned(lane, address, 4);
-    const SharedPlace to = shared_place(warp, lane, address, 4);
-    const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, 2, 1, lane));
-    if (to.block != counts.block) {
-      throw LaneFault{lane, "an asynchronous store and its mbarrier are in different blocks"};
-    }
-    std::memcpy(&to.block->shared[to.at], &warp.lanes<u32>(i.at[1])[lane], 4);
-    std::memset(&to.block->written[to.at], kWritten, 4);
-    Barrier barrier = read_barrier(counts, lane);
-    barrier.bytes -= 4;
-    write_barrier(counts, lane, barrier);
+    deliver(warp, i, 1, lane, shared_place(warp, lane, address, 4), &warp.lanes<u32>(i.at[1])[lane], 4,
+            "an asynchronous store");
   });
 }
 
@@ -188,15 +195,7 @@ void cp_async_bulk(Warp& warp, const Instruction& i, u32 lanes) {
     check_aligned(lane, address, 16);
     check_aligned(lane, from, 16);
     const SharedPlace to = shared_place(warp, lane, address, bytes);
-    const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, 3, 2, lane));
-    if (to.block != counts.block) {
-      throw LaneFault{lane, "a bulk copy and its mbarrier are in different blocks"};
-    }
-    std::memcpy(&to.block->shared[to.at], in_global(warp, lane, from, bytes, false), bytes);
-    std::memset(&to.block->written[to.at], kWritten, bytes);
-    Barrier barrier = read_barrier(counts, lane);
-    barrier.bytes -= static_cast<s32>(bytes);
-    write_barrier(counts, lane, barrier);
+    deliver(warp, i, 2, lane, to, in_global(warp, lane, from, bytes, false), bytes, "a bulk copy");
   });
 }
 

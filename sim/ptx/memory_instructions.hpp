@@ -20,8 +20,7 @@ std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, s
 // Adds the wavefronts of what these lanes are about to access to the launch's counts.
 void count_access(Warp& warp, const Instruction& i, u32 lanes);
 
-// ---- where an operand's address lies; LaneFault says what a thread may not touch
-// --------------------------------------
+// ---- where an operand's address lies; LaneFault says what a thread may not touch ------------------------------------
 
 // Of the bytes in Block::written.
 inline constexpr std::uint8_t kNeverWritten = 0, kWritten = 1, kBeingCopied = 2;

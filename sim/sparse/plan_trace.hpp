@@ -4,7 +4,7 @@
 //
 //   stage   the state's 16-byte words from L2 to shared memory, as if each were there at the first poll
 //   barrier
-//   body    tile after tile: gather (gather_trace.hpp), fetch what the cell needs, reduce, finish (cell_trace.hpp);
+//   body    tile after tile: gather (gather_trace.hpp), fetch what the cell needs, reduce, finish (plan_trace.cpp);
 //           barrier; publish; ask for the next input
 //
 // Where passes are pipelined (kernels/sparse/pipeline.cuh), producer warps stage and publish while others compute. Each

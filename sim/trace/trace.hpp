@@ -20,7 +20,7 @@
 
 namespace onchip {
 
-// What an instruction occupies, and how long it takes: one row per class in sim/machine/pipes.hpp.
+// What an instruction occupies, and how long it takes: one row per class in sim/machine/sm.cpp.
 enum class Operation : std::uint8_t {
   integer,
   half2,
