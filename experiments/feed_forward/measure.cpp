@@ -45,8 +45,13 @@
 namespace onchip {
 namespace {
 
-// ---- ways to infer, each timed and checked the same way
-// -----------------------------------------------------------------
+InferenceTarget target_of(const Chip& chip) {  // on the current device
+  InferenceTarget target = device_target();
+  target.chip = chip;
+  return target;
+}
+
+// ---- ways to infer, each timed and checked the same way -------------------------------------------------------------
 
 struct InferenceTask {
   FeedForward network;
@@ -54,6 +59,50 @@ struct InferenceTask {
   ReferenceResult reference;
   std::int64_t weights = 0;
 };
+
+// What takes longer for sure is not run.
+constexpr double kNotRunMs = 10e3;
+
+// Images of `from` that are not in `less`.
+std::vector<int> only_in(const std::vector<int>& from, const std::vector<int>& less) {
+  std::vector<int> left;
+  std::ranges::set_difference(from, less, std::back_inserter(left));
+  return left;
+}
+
+// Images that a kernel computes, summed over the layers of its phases: dead ones are dropped only between phases.
+std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference) {
+  std::int64_t sum = 0;
+  int first = 0;
+  for (std::size_t p = 0; p < end_layers.size(); ++p) {
+    sum += std::int64_t{inference.entering[p]} * (end_layers[p] - first);
+    first = end_layers[p];
+  }
+  return sum;
+}
+
+// The same of a way that has no phases, whose `entering` counts the images of each layer, where there are no
+// end_layers.
+std::int64_t computed_image_layers(const InferenceTask& task, const std::vector<int>& end_layers,
+                                   const Inference& inference) {
+  const std::vector<int>& entering = inference.entering;
+  if (!end_layers.empty()) {
+    return executed_image_layers(end_layers, inference);
+  }
+  // Layers before the first that drops compute all images.
+  const auto whole = task.network.layers() - (std::ssize(entering) - 1);
+  return std::accumulate(entering.begin() + 1, entering.end(), whole * task.images.images);
+}
+
+InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
+  const Bitmaps images =
+      std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
+  InferenceTask task{network, images, infer_reference(network, inputs)};
+  for (int l = 0; l < network.layers(); ++l) {
+    task.weights += network.layer(l).weights.nnz();
+  }
+  return task;
+}
 
 // A way, and what its inferences said.
 struct InferenceWay {
@@ -73,100 +122,47 @@ struct InferenceWay {
 
   // Each inference is a sample, in ms of the host's clock. `settings`: of the plan or the library.
   InferenceWay(std::string name, std::string settings, std::function<Inference()> infer,
-               std::vector<int> end_layers = {});
+               std::vector<int> end_layers_of = {})
+      : way{.name = std::move(name), .settings = std::move(settings)}, end_layers(std::move(end_layers_of)) {
+    way.computes = "from bitmaps in device memory to categories in host memory";
+    way.sample = [infer = std::move(infer), seen = found] {
+      Inference again = infer();
+      seen->is_repeatable = seen->is_repeatable && (!seen->is_any || again.categories == seen->last.categories);
+      seen->is_any = true;
+      seen->last = std::move(again);
+      return std::vector{seen->last.wall_ms};
+    };
+  }
   // That failed before it was timed.
-  InferenceWay(std::string name, const std::string& failure);
+  InferenceWay(std::string name, const std::string& failure) : way{.name = std::move(name), .failure = failure} {}
 
   // After it was timed, against the reference.
-  void check(const InferenceTask& task);
+  void check(const InferenceTask& task) {
+    if (!way.ran()) {
+      return;
+    }
+    const Inference& inference = found->last;
+    wrongly_alive = only_in(inference.categories, task.reference.categories);
+    wrongly_dead = only_in(task.reference.categories, inference.categories);
+    image_layers = computed_image_layers(task, end_layers, inference);
+  }
+
   bool is_correct() const { return way.ran() && found->is_repeatable && wrongly_alive.empty() && wrongly_dead.empty(); }
   // "right", or what is wrong.
-  std::string verdict() const;
+  std::string verdict() const {
+    return is_correct()           ? "right"
+           : !way.ran()           ? ""
+           : found->is_repeatable ? std::to_string(wrongly_alive.size()) + " wrongly alive, " +
+                                        std::to_string(wrongly_dead.size()) + " wrongly dead"
+                                  : "not the same in each run";
+  }
 };
-
-// What takes longer for sure is not run.
-constexpr double kNotRunMs = 10e3;
-
-// Images of `from` that are not in `less`.
-std::vector<int> only_in(const std::vector<int>& from, const std::vector<int>& less) {
-  std::vector<int> left;
-  std::ranges::set_difference(from, less, std::back_inserter(left));
-  return left;
-}
-
-// The same of a way that has no phases, whose `entering` counts the images of each layer, where there are no
-// end_layers.
-std::int64_t computed_image_layers(const InferenceTask& task, const std::vector<int>& end_layers,
-                                   const Inference& inference) {
-  const std::vector<int>& entering = inference.entering;
-  if (!end_layers.empty()) {
-    return executed_image_layers(end_layers, inference);
-  }
-  // Layers before the first that drops compute all images.
-  const auto whole = task.network.layers() - (std::ssize(entering) - 1);
-  return std::accumulate(entering.begin() + 1, entering.end(), whole * task.images.images);
-}
-
-// Images that a kernel computes, summed over the layers of its phases: dead ones are dropped only between phases.
-std::int64_t executed_image_layers(const std::vector<int>& end_layers, const Inference& inference) {
-  std::int64_t sum = 0;
-  int first = 0;
-  for (std::size_t p = 0; p < end_layers.size(); ++p) {
-    sum += std::int64_t{inference.entering[p]} * (end_layers[p] - first);
-    first = end_layers[p];
-  }
-  return sum;
-}
-
-InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
-  const Bitmaps images =
-      std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
-  InferenceTask task{network, images, infer_reference(network, inputs)};
-  for (int l = 0; l < network.layers(); ++l) {
-    task.weights += network.layer(l).weights.nnz();
-  }
-  return task;
-}
-
-InferenceWay::InferenceWay(std::string name, std::string settings, std::function<Inference()> infer,
-                           std::vector<int> end_layers_of)
-    : way{.name = std::move(name), .settings = std::move(settings)}, end_layers(std::move(end_layers_of)) {
-  way.computes = "from bitmaps in device memory to categories in host memory";
-  way.sample = [infer = std::move(infer), seen = found] {
-    Inference again = infer();
-    seen->is_repeatable = seen->is_repeatable && (!seen->is_any || again.categories == seen->last.categories);
-    seen->is_any = true;
-    seen->last = std::move(again);
-    return std::vector{seen->last.wall_ms};
-  };
-}
-
-InferenceWay::InferenceWay(std::string name, const std::string& failure)
-    : way{.name = std::move(name), .failure = failure} {}
-
-void InferenceWay::check(const InferenceTask& task) {
-  if (!way.ran()) {
-    return;
-  }
-  const Inference& inference = found->last;
-  wrongly_alive = only_in(inference.categories, task.reference.categories);
-  wrongly_dead = only_in(task.reference.categories, inference.categories);
-  image_layers = computed_image_layers(task, end_layers, inference);
-}
-
-std::string InferenceWay::verdict() const {
-  return is_correct()           ? "right"
-         : !way.ran()           ? ""
-         : found->is_repeatable ? std::to_string(wrongly_alive.size()) + " wrongly alive, " +
-                                      std::to_string(wrongly_dead.size()) + " wrongly dead"
-                                : "not the same in each run";
-}
 
 // Beside its prediction for the chip, by the images that are alive in the reference; timed and checked. Each way has
 // the device's memory for itself: all of them together would not fit.
 InferenceWay time_program(const std::string& name, const std::string& settings, const InferenceTask& task,
                           const TimingOptions& timing, const InferenceProgram& program,
-                          const std::vector<int>& end_layers) {
+                          const std::vector<int>& end_layers = {}) {
   const auto inference = std::make_shared<InferenceExecutor>(inference_on<DeviceProgram>(program));
   inference->upload(task.images);
   InferenceWay way(
@@ -233,8 +229,7 @@ std::vector<InferenceWay> time_libraries(const InferenceTask& task, const Timing
   return ways;
 }
 
-// ---- what they say
-// ---------------------------------------------------------------------------------------------------
+// ---- what they say --------------------------------------------------------------------------------------------------
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -495,8 +490,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
     std::iota(task.reference.categories.begin(), task.reference.categories.end(), 0);
   }
   options.say("planning " + network.name);
-  InferenceTarget target = device_target();
-  target.chip = chip.chip;
+  const InferenceTarget target = target_of(chip.chip);
   const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
   const auto planning = std::chrono::steady_clock::now();
   const PlannedProgram planned = plan_inference(network, target, plan_images(of_share), constraints);
@@ -572,8 +566,7 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
   std::vector<InferenceWay> ways;
   if (options.baselines) {
     options.say("timing our own plan");
-    InferenceTarget target = device_target();
-    target.chip = chip.chip;
+    const InferenceTarget target = target_of(chip.chip);
     const Activity activity = activity_of(network, {.images = images_text});
     try {
       const PlannedProgram planned =

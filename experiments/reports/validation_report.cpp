@@ -17,8 +17,7 @@
 
 namespace onchip {
 
-// ---- terms left out
-// ------------------------------------------------------------------------------------------------------
+// ---- terms left out -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -167,8 +166,7 @@ Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> a
   return report;
 }
 
-// ---- scores
-// --------------------------------------------------------------------------------------------------------------
+// ---- scores ---------------------------------------------------------------------------------------------------------
 
 Scores score_rows(const std::vector<ValidationRow>& rows) {
   const bool only_libraries = std::ranges::all_of(rows, &ValidationRow::is_library);

@@ -23,8 +23,7 @@
 
 namespace onchip {
 
-// ---- validate --without: cost terms that are left out of the prices, each at its neutral value
-// ------------------------
+// ---- validate --without: cost terms that are left out of the prices, each at its neutral value ----------------------
 
 struct Ablation {
   std::vector<const CostTerm*> terms;  // left out together
@@ -51,8 +50,10 @@ Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> a
 
 Json to_json(const Accuracy& accuracy);
 
-template <typename Row, typename Wanted>
-std::vector<Comparison> comparisons_of(const std::vector<Row>& rows, Wanted wanted) {
+// Of all rows, or those that are `wanted`.
+template <typename Row, typename Wanted = bool (*)(const Row&)>
+std::vector<Comparison> comparisons_of(
+    const std::vector<Row>& rows, Wanted wanted = [](const Row&) { return true; }) {
   std::vector<Comparison> comparisons;
   for (const Row& row : rows) {
     if (std::invoke(wanted, row)) {

@@ -29,8 +29,7 @@
 namespace onchip {
 namespace {
 
-// ---- a step by our own kernels: which plans run, and what they take
-// --------------------------------------------------
+// ---- a step by our own kernels: which plans run, and what they take -------------------------------------------------
 
 constexpr const char* kOwn = "onchip";
 
@@ -82,8 +81,7 @@ OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnPro
           .price = predict(chip, asked.training, made.program.plan).iteration};
 }
 
-// ---- beside libraries
-// ------------------------------------------------------------------------------------------------
+// ---- beside libraries -----------------------------------------------------------------------------------------------
 
 // One network's step, timed: ours, and libraries.
 struct MeasuredStep {

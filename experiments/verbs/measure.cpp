@@ -141,8 +141,7 @@ void refuse_contradictions(const Options& options) {
          "needs --compile-only: a measurement is on this machine's GPU");
 }
 
-// ---- without times: each writes its answer and returns the exit status
-// ------------------------------------------------
+// ---- without times: each writes its answer and returns the exit status ----------------------------------------------
 
 // What the model counts of a kernel.
 struct Loop {

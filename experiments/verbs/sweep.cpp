@@ -6,7 +6,6 @@
 #include "experiments/command/verbs.hpp"
 #include "experiments/explore/result_file.hpp"
 #include "experiments/feed_forward/questions.hpp"
-#include "experiments/reports/simulation_report.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
@@ -15,6 +14,7 @@
 #include "model/explore/row.hpp"
 #include "model/explore/rows.hpp"
 #include "model/explore/spec.hpp"
+#include "sim/simulate.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/measurement/manifest.hpp"
@@ -101,13 +101,11 @@ class Interrupts {
 
 std::string duration(double time) {
   constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
-  if (time < 1) {
-    return "a second";
-  }
-  return time < 2 * kMinute ? fixed(time, 0) + " s"
-         : time < 2 * kHour ? fixed(time / kMinute, 0) + " min"
-         : time < 2 * kDay  ? fixed(time / kHour, 0) + " h"
-                            : fixed(time / kDay, 0) + " days";
+  return time < 1             ? "a second"
+         : time < 2 * kMinute ? fixed(time, 0) + " s"
+         : time < 2 * kHour   ? fixed(time / kMinute, 0) + " min"
+         : time < 2 * kDay    ? fixed(time / kHour, 0) + " h"
+                              : fixed(time / kDay, 0) + " days";
 }
 
 std::string count(std::uint64_t number) {
@@ -419,8 +417,7 @@ class Sweep {
   std::exception_ptr problem_;
 };
 
-// ---- what is asked
-// ---------------------------------------------------------------------------------------------------
+// ---- what is asked --------------------------------------------------------------------------------------------------
 
 OptionGroup sweep_options() {
   OptionGroup group = option_group("Sweep");
@@ -546,7 +543,7 @@ SweepOptions read_sweep_options(const Options& options) {
 
 PlannedNetwork simulated(const Chip& chip, Configuration configuration, const RowProfile& rows) {
   if (configuration.family().empty()) {
-    configuration.constraints.family = kReplayedFamily;
+    configuration.constraints.family = SparsePlan::kName;
   }
   PlannedNetwork planned = plan_network(chip, configuration, rows);
   if (planned.prediction.footprint.fits) {
