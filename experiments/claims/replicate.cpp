@@ -1,22 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/claims/replicate.hpp"
 
-#include "experiments/claims/columns.hpp"
-#include "experiments/claims/inferences.hpp"
+#include "experiments/command/configuration_rows.hpp"
+#include "experiments/measurement/manifest.hpp"
 #include "model/answer/capacity.hpp"
+#include "model/answer/feed_forward/asked.hpp"
+#include "model/answer/json.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
+#include "model/base/shipped.hpp"
+#include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/expression.hpp"
+
+#ifdef ONCHIP_HAS_CUDA
+#include "kernels/recurrent/program.hpp"
+#endif
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
+#include <variant>
 
 namespace onchip {
 namespace {
+
+// ---- measured rows --------------------------------------------------------------------------------------------------
+
+std::vector<MeasuredRow> read_measured(const std::filesystem::path& path) {
+  const CsvReader file(path);
+  const auto beside = manifest_path(path);
+  const std::string architecture = std::filesystem::exists(beside) ? read_manifest(beside).architecture : "";
+  std::vector<MeasuredRow> rows;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const std::string& correct = file.has("correct") ? file.text(i, "correct") : "true";
+    if (file.text(i, "step_us").empty() || file.text(i, "plan").empty() || file.text(i, "mask") != "uniform" ||
+        correct == "false" || correct == "0") {
+      continue;
+    }
+    const Configuration configuration = read_configuration_row(file, i);
+    rows.push_back({configuration.network, *configuration.plan, !is_on_chip(*configuration.plan),
+                    file.number(i, "step_us"), configuration.seed, file.text(i, "fingerprint"), architecture});
+  }
+  return rows;
+}
+
+// The libraries beside a kernel: `measure --baselines`.
+std::vector<MeasuredRow> read_baselines(const std::filesystem::path& path) {
+  const MappedFile mapped(path);
+  try {
+    const Json answer = Json::parse(mapped.bytes());
+    const Json& of = answer.at("network");
+    Recurrent network;
+    network.cell = parse_cell(of.at("cell").get<std::string>());
+    network.hidden = of.at("hidden");
+    network.batch = of.at("batch");
+    network.density = of.at("density");
+    network.precision = parse_precision(of.at("precision").get<std::string>());
+    std::vector<MeasuredRow> rows;
+    for (const Json& baseline : answer.at("baselines")) {
+      if (baseline.at("ran").get<bool>()) {  // "cudnn STANDARD B=4 graph"
+        const std::string library = baseline.at("name").get<std::string>();
+        const std::string_view first = std::string_view(library).substr(0, library.find(' '));
+        const auto family = std::ranges::find_if(
+            kLibraryNames, [&](std::string_view known) { return known.substr(0, known.find('_')) == first; });
+        if (family != kLibraryNames.end()) {
+          rows.push_back(
+              {network, parse_recurrent_plan(*family), true, baseline.at("step_us").at("median"), 1, "", ""});
+        }
+      }
+    }
+    return rows;
+  } catch (const Json::exception& error) {
+    throw InputError(path.string() + ": no answer of 'onchip measure --baselines --format json': " + error.what());
+  }
+}
+
+// A dense matrix takes a library as long whatever is in it.
+bool depends_on_density(const RecurrentPlan& plan) {
+  return is_on_chip(plan) || std::holds_alternative<CusparsePlan>(plan);
+}
+
+bool is_of(const MeasuredRow& row, const Recurrent& network, bool whatever_density) {
+  const Recurrent& a = row.network;
+  return a.cell == network.cell && a.hidden == network.hidden && a.batch == network.batch &&
+         a.precision == network.precision &&
+         (whatever_density ? !depends_on_density(row.plan) : std::abs(a.density - network.density) < 1e-6);
+}
+
+bool has_fixed_fields(const RecurrentPlan& plan, const Constraints& constraints) {
+  return std::visit(
+      [&](const auto& of) {
+        const auto table = fields(of);
+        return std::ranges::all_of(constraints.fixed, [&](const FixedField& fixed) {
+          const auto field = std::ranges::find(table, fixed.name, [](const auto& f) { return f.name; });
+          return field == table.end() ? fixed.is_usual : field->get(of) == fixed.value;
+        });
+      },
+      plan);
+}
+
+bool is_way(const MeasuredRow& row, const RecipeWay& way) {
+  return way.is_library
+             ? row.is_library
+             : (!way.constraints.family || family_name(row.plan) == *way.constraints.family) &&
+                   (way.constraints.family || !row.is_library) && has_fixed_fields(row.plan, way.constraints);
+}
+
+// $ONCHIP_DATA, or experiments/data.
+std::filesystem::path data_folder() {
+  return shipped_folder("data", "ONCHIP_DATA", ONCHIP_DATA_DIR).path;
+}
+
+// The fastest row that computes the network in this way, or, of a capacity, the largest one; null if there is none. Of
+// a dense library, if there is none of the network's density, that of another.
+const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurrent& network, const RecipeWay& way) {
+  const MeasuredRow* found = nullptr;
+  for (const bool whatever_density : {false, true}) {
+    for (const MeasuredRow& row : rows) {
+      Recurrent asked = network;
+      asked.hidden = way.is_capacity ? row.network.hidden : network.hidden;
+      asked.density = way.density.value_or(network.density);
+      if (!is_of(row, asked, whatever_density) || !is_way(row, way)) {
+        continue;
+      }
+      const bool is_better = found == nullptr || (way.is_capacity ? row.network.hidden > found->network.hidden
+                                                                  : row.step_us < found->step_us);
+      found = is_better ? &row : found;
+    }
+    if (found != nullptr) {
+      break;
+    }
+  }
+  return found;
+}
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 constexpr int kGranule = 32;
@@ -28,6 +151,79 @@ bool is_feed_forward(const Recipe& recipe) {
 bool has_columns(const Recipe& recipe) {
   return !recipe.ways.empty() && !recipe.ways.front().column.empty();
 }
+
+// ---- training: times of whole iterations, from a column of a measured file ------------------------------------------
+
+// Of the network's row, which has its hidden, batch, steps, layers and precision. NaN where the file has none. Throws
+// InputError where it has no such column.
+double measured_column(const std::filesystem::path& file, const ClaimedNetwork& network, const std::string& column) {
+  const CsvReader rows(file);
+  const auto precision = [&](std::size_t row) {  // torch's words, or ours
+    const std::string& word = rows.text(row, rows.has("precision") ? "precision" : "dtype");
+    return word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word;
+  };
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows.number(row, "hidden") == network.hidden && rows.number(row, "batch") == network.batch &&
+        rows.number(row, "steps") == network.steps && rows.number(row, "layers") == network.layers &&
+        precision(row) == info(network.precision).name &&
+        (!rows.has("cell") || rows.text(row, "cell") == info(network.cell).name)) {
+      return rows.number(row, column);
+    }
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+// ---- feed-forward networks: 60,000 synthetic digits -----------------------------------------------------------------
+
+constexpr int kImages = 60000;
+
+// No chip changes these: found once.
+Kept<std::string, FeedForward> networks;
+Kept<std::string, Activity> activities;
+Kept<std::pair<std::string, std::string>, std::vector<StagedCounts>> staged_counts;
+
+// The challenge's networks of one width begin alike, however many layers they have (radix_net.hpp): the text of the one
+// with the layers that are computed.
+std::string with_first_layers(const std::string& text, const FeedForward& network) {
+  constexpr int kComputed = 120;
+  const std::string of_width = "spdnn:" + std::to_string(network.neurons.front()) + "x";
+  const bool is_longer = text == of_width + std::to_string(network.layers()) && network.layers() > kComputed;
+  return is_longer ? of_width + std::to_string(kComputed) : text;
+}
+
+// What is alive after the layers that are computed stays so, as in all of the challenge's networks.
+Activity activity_of_first(const std::string& text, const FeedForward& network) {
+  const std::string first = with_first_layers(text, network);
+  Activity activity = activities.of(
+      first, [&] { return activity_of(read_network(first), {.images = "digits:" + std::to_string(kImages)}); });
+  activity.alive.resize(network.neurons.size(), activity.alive.back());
+  return activity;
+}
+
+// Of the Sparse DNN Graph Challenge, from the price of a staged plan: ms of an inference, or of one of its terms, on
+// this chip unless the way has its own; NaN where the plan does not fit.
+double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& way) {
+  const FeedForward& network = networks.of(text, [&] { return read_network(text); });
+  const StagedPlan plan = std::get<StagedPlan>(parse_feed_forward_plan(way.plan));
+  const Activity activity = activity_of_first(text, network);
+  const std::vector<StagedCounts>& of_plan =
+      staged_counts.of({text, way.plan}, [&] { return sampled_counts(network, std::span(&plan, 1)).front(); });
+  try {
+    const InferencePrice price = staged_inference(way.chip.empty() ? chip : find_chip(way.chip).chip, plan, of_plan,
+                                                  largest_share(activity, way.gpus));
+    return 1e-3 * (way.term.empty() ? price.us : price.terms[way.term]);
+  } catch (const InputError&) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+// Weights times images, in 10^12, as the challenge counts.
+double tera_edges(const std::string& text) {
+  const FeedForward& network = networks.of(text, [&] { return read_network(text); });
+  return 1e-12 * kImages * static_cast<double>(network.layer(0).weights.nnz()) * network.layers();
+}
+
+// ---- values and verdicts --------------------------------------------------------------------------------------------
 
 // What the recipe computes for each network, from the values of its ways.
 std::vector<double> evaluate(const Recipe& recipe,
@@ -243,6 +439,27 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
   return verdict_of(std::move(replication));
 }
 }  // namespace
+
+const std::vector<MeasuredRow>& MeasuredRows::of(const std::filesystem::path& file) {
+  const auto known = files_.find(file);
+  if (known != files_.end()) {
+    return known->second;
+  }
+  return files_.emplace(file, file.extension() == ".json" ? read_baselines(file) : read_measured(file)).first->second;
+}
+
+std::string describe(const MeasuredRow& row) {
+  return describe(row.network) + ", " + to_string(row.plan);
+}
+
+std::optional<bool> is_stale([[maybe_unused]] const MeasuredRow& row) {
+#ifdef ONCHIP_HAS_CUDA
+  if (!row.is_library && !row.architecture.empty()) {
+    return row.fingerprint != fingerprint(compile_request(row.network, row.plan, row.architecture));
+  }
+#endif
+  return std::nullopt;
+}
 
 std::vector<Replication> replicate(std::span<const Recipe> recipes, MeasuredRows& measured,
                                    const std::optional<Renewed>& renewed, const ChangeChip& change) {

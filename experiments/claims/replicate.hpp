@@ -6,16 +6,48 @@
 // neighbours, in the direction that is claimed.
 #pragma once
 
-#include "experiments/claims/measured_rows.hpp"
+#include "experiments/claims/recipe.hpp"
 #include "model/chip/chip.hpp"
+#include "model/families/plan.hpp"
 
 #include <array>
+#include <filesystem>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace onchip {
+
+// ---- measured rows: CSV files as `measure` writes them, and the libraries' times of its JSON answers ----------------
+
+struct MeasuredRow {
+  Recurrent network;
+  RecurrentPlan plan;
+  bool is_library = false;
+  double step_us = 0;
+  std::uint64_t seed = 1;
+  std::string fingerprint, architecture;  // of the kernel's source, and what it was compiled for; "": not known
+};
+
+std::string describe(const MeasuredRow& row);  // network and plan
+
+// Whether its kernel would be another today, as `validate` says it; nothing where that cannot be told.
+std::optional<bool> is_stale(const MeasuredRow& row);
+
+// Files are read once. Rows without a time, with wrong results or of other than uniform masks are left out.
+class MeasuredRows {
+ public:
+  // Throws InputError where the file is none of these.
+  const std::vector<MeasuredRow>& of(const std::filesystem::path& file);
+
+ private:
+  std::map<std::filesystem::path, std::vector<MeasuredRow>> files_;
+};
+
+// ---- replications ---------------------------------------------------------------------------------------------------
 
 struct Column {
   std::string chip;            // "": nothing is said

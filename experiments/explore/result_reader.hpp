@@ -3,9 +3,20 @@
 #pragma once
 
 #include "model/answer/json.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
+#include "model/base/table.hpp"
+#include "model/explore/front_of_rows.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,25 +27,173 @@ namespace onchip {
 class ResultReader {
  public:
   // By the extension: .jsonl, else CSV. Throws InputError for a file that cannot be read, or has no names of columns.
-  explicit ResultReader(const std::filesystem::path& file);
-  ~ResultReader();
+  explicit ResultReader(const std::filesystem::path& file)
+      : name_(file.string()), is_json_(file.extension() == ".jsonl") {
+    { const MappedFile readable(file); }
+    descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) {
+      throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
+    }
+    if (!read_line()) {
+      throw InputError(name_, 1, 1, "the file is empty: expected a line with the names of the columns");
+    }
+    if (is_json_) {
+      const Json first = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+      if (!first.is_object()) {
+        fail("expected a JSON object");
+      }
+      for (const auto& [key, unused] : first.items()) {
+        columns_.push_back(key);
+      }
+      seek(0);
+      number_ = 0;
+    } else {
+      columns_ = parse_csv(std::string(line_) + "\n", name_).columns;
+    }
+  }
+
+  ~ResultReader() { ::close(descriptor_); }
+
   ResultReader(const ResultReader&) = delete;
   ResultReader& operator=(const ResultReader&) = delete;
 
   const std::vector<std::string>& columns() const { return columns_; }
 
-  bool next();                                      // to the next row; false at the end
+  // to the next row; false at the end
+  bool next() {
+    while (read_line()) {
+      if (!line_.empty()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   std::uint64_t offset() const { return offset_; }  // where it begins
-  void seek(std::uint64_t offset);                  // so that next() reads the row there
+  // so that next() reads the row there
+  void seek(std::uint64_t offset) {
+    if (offset >= buffer_begin_ && offset < buffer_begin_ + buffer_.size()) {
+      place_ = static_cast<std::size_t>(offset - buffer_begin_);
+      return;
+    }
+    if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) {
+      throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
+    }
+    buffer_.clear();
+    place_ = 0;
+    buffer_begin_ = offset;
+    at_once_ = 1 << 12;  // for a row or two
+    is_at_end_ = false;
+  }
 
   // Of the row. NaN for an empty cell. Throws InputError with its place for what is no number.
-  void numbers(std::span<const std::size_t> columns, std::span<double> values);
-  std::vector<std::string> cells();
-  [[noreturn]] void fail(const std::string& message) const;
+  void numbers(std::span<const std::size_t> columns, std::span<double> values) {
+    const auto read = [&](std::string_view cell, std::size_t column) {
+      const std::optional<double> number = cell_number(cell);
+      if (!number) {
+        fail("column '" + columns_[column] + "': found " + in_quotes(cell) + ": expected a number");
+      }
+      return *number;
+    };
+    if (is_json_) {
+      const std::vector<std::string> all = cells();
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        values[i] = read(all[columns[i]], columns[i]);
+      }
+      return;
+    }
+    std::size_t column = 0;
+    for (std::size_t begin = 0; begin <= line_.size(); ++column) {
+      const std::size_t end = cell_end(begin);
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        if (columns[i] == column) {
+          values[i] = read(line_.substr(begin, end - begin), column);
+        }
+      }
+      begin = end + 1;
+    }
+    if (column != columns_.size()) {
+      fail("found " + std::to_string(column) + " fields: expected " + std::to_string(columns_.size()) +
+           ", as in the first line");
+    }
+  }
+
+  std::vector<std::string> cells() {
+    if (!is_json_) {
+      const Table row = parse_csv(csv_line(columns_) + std::string(line_) + "\n", name_);
+      return row.rows.empty() ? std::vector<std::string>(columns_.size()) : row.rows.front();
+    }
+    const Json json = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) {
+      fail("expected a JSON object");
+    }
+    std::vector<std::string> found;
+    for (const std::string& column : columns_) {
+      const auto value = json.find(column);
+      found.push_back(value == json.end() ? "" : cell_text(*value));
+    }
+    return found;
+  }
+
+  [[noreturn]] void fail(const std::string& message) const { throw InputError(name_, number_, 1, message); }
 
  private:
-  bool read_line();
-  std::size_t cell_end(std::size_t begin) const;
+  // A line may be longer than the buffer, which grows then; quoted cells may hold ends of lines.
+  bool read_line() {
+    std::size_t searched = place_;
+    bool is_quoted = false;
+    for (;;) {
+      const void* found =
+          searched < buffer_.size() ? std::memchr(buffer_.data() + searched, '\n', buffer_.size() - searched) : nullptr;
+      if (found != nullptr || (is_at_end_ && place_ < buffer_.size())) {
+        const std::size_t end = found != nullptr
+                                    ? static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data())
+                                    : buffer_.size();
+        const std::string_view seen(buffer_.data() + searched, end - searched);
+        if (!is_json_ && std::memchr(seen.data(), '"', seen.size()) != nullptr) {
+          is_quoted ^= std::ranges::count(seen, '"') % 2 != 0;
+        }
+        ++number_;
+        if (is_quoted && found != nullptr) {
+          searched = end + 1;
+          continue;
+        }
+        line_ = std::string_view(buffer_).substr(place_, end - place_);
+        if (line_.ends_with('\r')) {
+          line_.remove_suffix(1);
+        }
+        offset_ = buffer_begin_ + place_;
+        place_ = std::min(buffer_.size(), end + 1);
+        return true;
+      }
+      if (is_at_end_) {
+        return false;
+      }
+      const std::size_t rest = buffer_.size() - place_;
+      buffer_begin_ += place_;
+      buffer_.erase(0, place_);
+      searched -= place_;
+      place_ = 0;
+      buffer_.resize(rest + at_once_);
+      const ssize_t got = ::read(descriptor_, buffer_.data() + rest, at_once_);
+      if (got < 0) {
+        throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
+      }
+      buffer_.resize(rest + static_cast<std::size_t>(got));
+      is_at_end_ = got == 0;
+    }
+  }
+
+  std::size_t cell_end(std::size_t begin) const {
+    if (begin < line_.size() && line_[begin] == '"') {
+      for (std::size_t i = begin + 1; i < line_.size(); ++i) {
+        if (line_[i] == '"' && !(i + 1 < line_.size() && line_[i + 1] == '"' && ++i < line_.size())) {
+          return std::min(line_.find(',', i), line_.size());
+        }
+      }
+    }
+    return std::min(line_.find(',', begin), line_.size());
+  }
 
   std::string name_;
   bool is_json_ = false;

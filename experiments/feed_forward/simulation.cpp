@@ -9,7 +9,7 @@
 #include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/reference.hpp"
-#include "sim/feed_forward/count_blocks.hpp"
+#include "sim/feed_forward/blocks_trace.hpp"
 
 #include <algorithm>
 #include <iterator>

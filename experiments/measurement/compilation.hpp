@@ -3,9 +3,11 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
+#include "model/base/parallel.hpp"
 
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -17,7 +19,21 @@ struct CompileOutcome {
 };
 
 // In the order of the requests. `progress(done)` is called from several threads, one at a time.
-std::vector<CompileOutcome> compile_all(std::span<const CompileRequest> requests,
-                                        const std::function<void(std::size_t done)>& progress);
+inline std::vector<CompileOutcome> compile_all(std::span<const CompileRequest> requests,
+                                               const std::function<void(std::size_t done)>& progress) {
+  std::vector<CompileOutcome> outcomes(requests.size());
+  std::mutex progress_mutex;
+  std::size_t done = 0;
+  parallel_for(static_cast<int>(requests.size()), all_cores(), [&](int i) {
+    try {
+      outcomes[i].kernel = compile(requests[i]);
+    } catch (...) {
+      outcomes[i].problem = std::current_exception();
+    }
+    const std::scoped_lock lock(progress_mutex);
+    progress(++done);
+  });
+  return outcomes;
+}
 
 }  // namespace onchip

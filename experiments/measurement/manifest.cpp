@@ -14,6 +14,7 @@
 
 #include <ctime>
 #include <iostream>
+#include <type_traits>
 
 namespace onchip {
 
@@ -48,15 +49,26 @@ void warn_of_other_chip(const Chip& chip, const Manifest& manifest) {
   }
 }
 
+namespace {
+
+// Of the file, in its order.
+template <typename Of, typename Use>
+void for_each_field(Of& manifest, const Use& use) {
+  use("gpu", manifest.gpu);
+  use("architecture", manifest.architecture);
+  use("driver", manifest.driver);
+  use("runtime", manifest.runtime);
+  use("compiler", manifest.compiler);
+  use("sm_count", manifest.sm_count);
+  use("clock_mhz", manifest.clock_mhz);
+  use("date", manifest.date);
+}
+
+}  // namespace
+
 std::string to_json_text(const Manifest& manifest) {
-  const nlohmann::ordered_json json{{"gpu", manifest.gpu},
-                                    {"architecture", manifest.architecture},
-                                    {"driver", manifest.driver},
-                                    {"runtime", manifest.runtime},
-                                    {"compiler", manifest.compiler},
-                                    {"sm_count", manifest.sm_count},
-                                    {"clock_mhz", manifest.clock_mhz},
-                                    {"date", manifest.date}};
+  nlohmann::ordered_json json;
+  for_each_field(manifest, [&](const char* key, const auto& value) { json[key] = value; });
   return json.dump(2) + '\n';
 }
 
@@ -66,23 +78,16 @@ Manifest read_manifest(const std::filesystem::path& file) {
   if (!json.is_object()) {
     throw InputError(file.string() + ": not a JSON object");
   }
-  const auto text = [&](const char* key) {
+  Manifest manifest;
+  for_each_field(manifest, [&]<typename T>(const char* key, T& value) {
+    constexpr bool kIsText = std::is_same_v<T, std::string>;
     const auto place = json.find(key);
-    if (place == json.end() || !place->is_string()) {
-      throw InputError(file.string() + ": expected a text '" + key + "'");
+    if (place == json.end() || !(kIsText ? place->is_string() : place->is_number())) {
+      throw InputError(file.string() + ": expected a " + (kIsText ? "text" : "number") + " '" + key + "'");
     }
-    return place->get<std::string>();
-  };
-  const auto number = [&](const char* key) {
-    const auto place = json.find(key);
-    if (place == json.end() || !place->is_number()) {
-      throw InputError(file.string() + ": expected a number '" + key + "'");
-    }
-    return place->get<double>();
-  };
-  return {text("gpu"),         text("architecture"), text("driver"),
-          text("runtime"),     text("compiler"),     static_cast<int>(number("sm_count")),
-          number("clock_mhz"), text("date")};
+    value = place->template get<T>();
+  });
+  return manifest;
 }
 
 }  // namespace onchip

@@ -20,16 +20,6 @@
 namespace onchip {
 namespace {
 
-// Uniform in [-1, 1), rounded as the kernel will see it; the same on every machine.
-std::vector<float> random_values(std::size_t count, Precision precision, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) {
-    value = round_to(precision, static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-52 - 1));
-  }
-  return values;
-}
-
 // [outer, a, b] -> [outer, b, a]
 template <typename T>
 std::vector<T> transpose(std::span<const T> values, std::size_t a, std::size_t b) {
@@ -48,6 +38,15 @@ std::vector<T> transpose(std::span<const T> values, std::size_t a, std::size_t b
 constexpr double kMostSequenceBytes = 8e9;
 
 }  // namespace
+
+std::vector<float> random_values(std::size_t count, Precision precision, std::uint64_t seed, double bound) {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = round_to(precision, static_cast<float>(bound * (static_cast<double>(random() >> 11) * 0x1p-52 - 1)));
+  }
+  return values;
+}
 
 void require_fit(const PlannedNetwork& planned) {
   if (!planned.prediction.footprint.fits) {
@@ -124,6 +123,46 @@ Interpretation interpret(const Prepared& prepared, const MeasureOptions& options
 }
 
 namespace {
+
+// The kernel run once with clocks, which take some time themselves, up to a tenth of a short step.
+constexpr int kClockedSteps = 64;
+StepClocks measure_step_clocks(const Layout& layout, Sequences sequences) {
+  constexpr int kWarmUpSteps = 16;
+  constexpr std::size_t kMarks = kStepMarks.size();
+  PersistentKernel kernel(layout, {}, kClockedSteps, Work::clocked);
+  const Stream stream;
+  sequences.steps = kClockedSteps;
+  kernel.enqueue(stream.get(), sequences);
+  stream.synchronize();
+  kernel.check_status();
+
+  const std::vector<std::uint32_t> clocks = kernel.record();
+  const std::size_t sms = kernel.shape().recorded_sms, warps = kernel.shape().recorded_warps;
+  const std::size_t per_step = sms * warps * kMarks;
+  StepClocks result;
+  for (std::size_t step = kWarmUpSteps; step < kClockedSteps; ++step) {
+    for (std::size_t sm = 0; sm < sms; ++sm) {
+      std::array<double, kMarks> slowest{};
+      for (std::size_t warp = 0; warp < warps; ++warp) {
+        const std::size_t first = step * per_step + (sm * warps + warp) * kMarks;
+        for (std::size_t mark = 0; mark < kMarks; ++mark) {
+          const std::uint32_t before = clocks[mark == 0 ? first - per_step + kMarks - 1 : first + mark - 1];
+          const double cycles = clocks[first + mark] - before;  // modulo 2^32, as the clock counts
+          result.mean[mark] += cycles / static_cast<double>(warps);
+          slowest[mark] = std::max(slowest[mark], cycles);
+        }
+      }
+      for (std::size_t mark = 0; mark < kMarks; ++mark) {
+        result.slowest[mark] += slowest[mark];
+      }
+    }
+  }
+  for (std::size_t mark = 0; mark < kMarks; ++mark) {
+    result.mean[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * static_cast<double>(sms);
+    result.slowest[mark] /= static_cast<double>(kClockedSteps - kWarmUpSteps) * static_cast<double>(sms);
+  }
+  return result;
+}
 
 // A plan's kernel, checked when it is made; its ways are timed.
 class TimedKernel {

@@ -4,13 +4,14 @@
 #pragma once
 
 #include "experiments/measurement/configuration.hpp"
-#include "experiments/measurement/step_clocks.hpp"
 #include "kernels/baselines/baseline.hpp"
+#include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/timing.hpp"
 #include "model/families/layout.hpp"
 #include "model/workload/step_errors.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,13 @@
 #include <vector>
 
 namespace onchip {
+
+// Where the time of a step goes, by a clock at each of its points (kernels/recurrent/recurrence.hpp).
+// Cycles from the mark before to each of kStepMarks (the first: from the last of the step before), over steps and SMs.
+struct StepClocks {
+  std::array<double, kStepMarks.size()> mean{};     // over the warps
+  std::array<double, kStepMarks.size()> slowest{};  // of the slowest warp of an SM
+};
 
 struct Measurement {
   int registers = 0;             // per thread, as compiled
@@ -54,6 +62,9 @@ struct Prepared {
   std::vector<float> input;                  // [check_steps, batch, gates, hidden], fresh random numbers
   int check_steps = 0;
 };
+// Uniform in [-bound, bound), rounded as the kernel will see it; the same on every machine.
+std::vector<float> random_values(std::size_t count, Precision precision, std::uint64_t seed, double bound = 1);
+
 // Throws InputError with the reason if the plan does not fit.
 void require_fit(const PlannedNetwork& planned);
 

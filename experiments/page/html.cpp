@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <vector>
 
@@ -97,27 +98,12 @@ std::string note_html(std::string_view text) {
 }
 
 std::string escaped(std::string_view text) {
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::array kWritten{"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
   std::string safe;
   for (const char character : text) {
-    switch (character) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += character;
-    }
+    const std::size_t place = kSpecial.find(character);
+    safe += place == std::string_view::npos ? std::string(1, character) : kWritten[place];
   }
   return safe;
 }

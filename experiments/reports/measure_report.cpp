@@ -16,7 +16,7 @@ Value if_any(double value) {
 Columns<MeasuredPlan> make_plan_columns() {
   using Row = MeasuredPlan;
   Columns<Row> columns;
-  add_network(columns, &Row::configuration);
+  columns.add_all(configuration_table(), &Row::configuration);
   const auto if_ran = [](auto get) {
     return [get](const Row& row) { return row.has_run() ? to_value(std::invoke(get, row.measurement)) : Value(); };
   };
@@ -139,20 +139,6 @@ Report begin_report(const ChipFile& chip, const MeasuredPlans& measured, const M
 }
 
 }  // namespace
-
-std::vector<std::string> network_helps() {
-  return {"as the option",
-          "units of the hidden state",
-          "samples at once",
-          "time steps of the sequence that is timed",
-          "share of the weights that are not zero, of what the kernel holds",
-          "of weights and state",
-          "of generated weights; `file` of a user's",
-          "that they were generated with",
-          "the user's file",
-          "its tensor",
-          "whether that was transposed"};
-}
 
 const Columns<MeasuredPlan>& measured_plan_columns() {
   static const Columns<MeasuredPlan> kColumns = make_plan_columns();

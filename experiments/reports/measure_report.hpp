@@ -5,6 +5,7 @@
 #include "experiments/command/configuration_rows.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measured_plans.hpp"
+#include "model/answer/case_columns.hpp"
 #include "model/answer/columns.hpp"
 
 #include <functional>
@@ -12,17 +13,6 @@
 #include <vector>
 
 namespace onchip {
-
-// The network of a row, in CSV: configuration_columns() and what they mean.
-std::vector<std::string> network_helps();
-template <typename Row, typename Get>
-void add_network(Columns<Row>& columns, Get get) {
-  const std::vector<std::string> names = configuration_columns(), helps = network_helps();
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto cell = [get, i](const Row& row) { return configuration_cells(std::invoke(get, row))[i]; };
-    columns.add(names[i], "", helps.at(i), cell, "", In::csv);
-  }
-}
 
 // A row for each plan of a recurrent network.
 const Columns<MeasuredPlan>& measured_plan_columns();

@@ -1,39 +1,180 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/validation_report.hpp"
 
-#include "experiments/command/configuration_rows.hpp"
+#include "model/answer/case_columns.hpp"
+#include "model/answer/json.hpp"
+#include "model/base/error.hpp"
+#include "model/base/table.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
 
 namespace onchip {
 
-bool is_kernel(const ValidationRow& row) {
-  return is_on_chip(*row.configuration.plan);
+// ---- terms left out -------------------------------------------------------------------------------------------------
+
+namespace {
+
+Chip without(Chip chip, const Ablation& ablation) {
+  for (const CostTerm* term : ablation.terms) {
+    chip.cost.set(term->cost, term->neutral);
+  }
+  return chip;
 }
 
-std::vector<Comparison> comparisons_of(const ValidationData& data,
-                                       const std::function<bool(const ValidationRow&)>& wanted) {
-  std::vector<Comparison> comparisons;
-  for (const ValidationRow& row : data.rows) {
+// Mean errors in per cent with and without the terms of an ablation.
+struct Worth {
+  int points = 0;
+  double with = 0, without = 0;
+  double difference() const { return without - with; }
+};
+
+Worth worth(std::span<const ScoredRow> rows, std::size_t ablation,
+            const std::function<bool(const ScoredRow&)>& wanted) {
+  std::vector<Comparison> with, without;
+  for (const ScoredRow& row : rows) {
     if (wanted(row)) {
-      comparisons.push_back(row.comparison);
+      with.push_back(row.comparison);
+      without.push_back({row.comparison.measured, row.without[ablation], 0, 0});
     }
   }
-  return comparisons;
+  if (with.empty()) {
+    return {};
+  }
+  return {static_cast<int>(with.size()), score(with).mape_percent, score(without).mape_percent};
 }
 
-Scores score_rows(const ValidationData& data) {
-  const bool any_kernel = std::ranges::any_of(data.rows, is_kernel);
-  const auto counts = [&](const ValidationRow& row) { return !any_kernel || is_kernel(row); };
-  Scores scores{score(comparisons_of(data, counts)), {}, {}};
+// Over the rows whose prediction the ablation changes, libraries' included.
+Worth worth_to_users(std::span<const ScoredRow> rows, std::size_t ablation) {
+  return worth(rows, ablation, [&](const ScoredRow& row) {
+    const double rounding = 1e-9 * row.comparison.predicted;
+    return std::abs(row.without[ablation] - row.comparison.predicted) > rounding;
+  });
+}
+
+Json to_json(const Worth& worth) {
+  Json json{{"points", worth.points}};
+  for (const auto& [key, value] :
+       {std::pair{"mape_percent", worth.with}, std::pair{"mape_without_percent", worth.without},
+        std::pair{"difference_percent", worth.difference()}}) {
+    json[key] = worth.points > 0 ? Json(rounded(value)) : Json(nullptr);
+  }
+  return json;
+}
+
+std::vector<std::string> cells(const Worth& worth, int digits) {
+  if (worth.points == 0) {
+    return {"0", "", "", ""};
+  }
+  return {std::to_string(worth.points), fixed(worth.with, digits), fixed(worth.without, digits),
+          fixed(worth.difference(), digits)};
+}
+
+}  // namespace
+
+std::vector<std::string> Ablation::names() const {
+  std::vector<std::string> names;
+  std::ranges::transform(terms, std::back_inserter(names),
+                         [](const CostTerm* term) { return std::string(term->name); });
+  return names;
+}
+
+std::vector<Ablation> read_ablations(std::span<const std::string> names) {
+  std::vector<Ablation> ablations;
+  if (std::ranges::find(names, kEveryTerm) != names.end()) {
+    if (names.size() > 1) {
+      throw InputError("--without all: expected no other --without");
+    }
+    for (const CostTerm& term : kCostTerms) {
+      ablations.push_back({{&term}});
+    }
+    return ablations;
+  }
+  for (const std::string& name : names) {
+    const auto term = std::ranges::find(kCostTerms, name, &CostTerm::name);
+    if (term == kCostTerms.end()) {
+      std::vector<std::string_view> known{kEveryTerm};
+      std::ranges::transform(kCostTerms, std::back_inserter(known), &CostTerm::name);
+      throw InputError("--without: unknown cost term '" + name + "'" + did_you_mean(name, known));
+    }
+    if (ablations.empty()) {
+      ablations.emplace_back();
+    }
+    ablations.front().terms.push_back(term);
+  }
+  return ablations;
+}
+
+std::vector<double> predict_without(const Chip& chip, std::span<const Ablation> ablations,
+                                    const std::function<double(const Chip&)>& predict) {
+  std::vector<double> predicted;
+  for (const Ablation& ablation : ablations) {
+    predicted.push_back(predict(without(chip, ablation)));
+  }
+  return predicted;
+}
+
+void add_ablation(std::span<const ScoredRow> rows, const Ablation& ablation, Report& report) {
+  const bool any_kernel = !std::ranges::all_of(rows, &ScoredRow::is_library);
+  const Worth of_all = worth(rows, 0, [&](const ScoredRow& row) { return !any_kernel || !row.is_library; });
+  const Worth of_users = worth_to_users(rows, 0);
+  report.json["without"] = {{"terms", ablation.names()}, {"rows", to_json(of_all)}, {"used", to_json(of_users)}};
+  Table table{{"rows", "points", "MAPE %", "without %", "difference"}, {}};
+  for (const auto& [name, worth] :
+       {std::pair{any_kernel ? "all kernels" : "all", &of_all}, {"that use it", &of_users}}) {
+    std::vector<std::string> row = cells(*worth, 2);
+    row.insert(row.begin(), name);
+    table.rows.push_back(std::move(row));
+  }
+  std::string names;
+  for (const std::string& name : ablation.names()) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
+}
+
+Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> ablations) {
+  std::vector<std::pair<std::size_t, Worth>> lines;
+  for (std::size_t i = 0; i < ablations.size(); ++i) {
+    lines.emplace_back(i, worth_to_users(rows, i));
+  }
+  std::ranges::stable_sort(lines, std::ranges::greater(), [](const auto& line) {
+    return std::pair(line.second.points > 0, line.second.difference());
+  });
+  Report report;
+  report.json = {{"terms", Json::array()}};
+  report.csv.columns = {"term", "points", "mape_percent", "mape_without_percent", "difference_percent"};
+  Table shown{{"term", "points", "MAPE %", "without %", "difference"}, {}};
+  for (const auto& [i, worth] : lines) {
+    const std::string term = ablations[i].names().front();
+    Json json{{"term", term}};
+    json.update(to_json(worth));
+    report.json["terms"].push_back(std::move(json));
+    for (auto& [table, digits] : {std::pair{&report.csv, 4}, std::pair{&shown, 2}}) {
+      std::vector<std::string> row = cells(worth, digits);
+      row.insert(row.begin(), term);
+      table->rows.push_back(std::move(row));
+    }
+  }
+  report.text = "Mean errors over the rows that use a term, with it and without:\n\n" + to_aligned(shown);
+  return report;
+}
+
+// ---- scores ---------------------------------------------------------------------------------------------------------
+
+Scores score_rows(const std::vector<ValidationRow>& rows) {
+  const bool only_libraries = std::ranges::all_of(rows, &ValidationRow::is_library);
+  const auto counts = [&](const ValidationRow& row) { return only_libraries || !row.is_library; };
+  Scores scores{score(comparisons_of(rows, counts)), {}, {}};
   for (const bool in_sample : {true, false}) {
     const auto of_kind =
-        comparisons_of(data, [&](const ValidationRow& row) { return counts(row) && row.in_sample == in_sample; });
+        comparisons_of(rows, [&](const ValidationRow& row) { return counts(row) && row.in_sample == in_sample; });
     if (!of_kind.empty()) {
       (in_sample ? scores.in_sample : scores.held_out) = score(of_kind);
     }
@@ -57,7 +198,7 @@ void ScoreGroups::add(std::string_view name, const std::vector<Comparison>& comp
     return;
   }
   const Accuracy accuracy = score(comparisons);
-  json.push_back({{key, name},
+  json.push_back({{table.columns.front(), name},
                   {"points", accuracy.points},
                   {"mape_percent", rounded(accuracy.mape_percent)},
                   {"max_percent", rounded(accuracy.max_percent)},
@@ -93,14 +234,9 @@ void add_scores(const Scores& scores, Report& report) {
 // Of each chip, where rows are of several.
 void add_chips(const ValidationData& data, Report& report) {
   std::set<std::string> chips;
-  for (const ValidationRow& row : data.rows) {
-    chips.insert(row.chip);
-  }
-  ScoreGroups groups("chip");
-  for (const std::string& chip : chips) {
-    groups.add(chip,
-               comparisons_of(data, [&](const ValidationRow& row) { return row.chip == chip && is_kernel(row); }));
-  }
+  std::ranges::transform(data.rows, std::inserter(chips, chips.end()), &ValidationRow::chip);
+  ScoreGroups groups =
+      score_groups("chip", chips, data.rows, [](const ValidationRow& row) { return row.is_library ? "" : row.chip; });
   if (groups.table.rows.size() > 1) {
     report.text += "\nBy chip:\n\n" + to_aligned(groups.table);
   }
@@ -109,28 +245,25 @@ void add_chips(const ValidationData& data, Report& report) {
 
 // Of each family, where there are several, and of the choice between them where networks were measured with several.
 void add_families(const ValidationData& data, Report& report) {
-  ScoreGroups groups("family");
-  for (const FamilyInfo& family : families()) {
-    groups.add(family.name, comparisons_of(data, [&](const ValidationRow& row) {
-                 return family_name(*row.configuration.plan) == family.name;
-               }));
-  }
+  const auto family_of = [](const ValidationRow& row) { return family_name(*row.configuration.plan); };
+  ScoreGroups groups =
+      score_groups("family", families() | std::views::transform(&FamilyInfo::name), data.rows, family_of);
   std::vector<Choice> choices;
   for (const ValidationRow& row : data.rows) {
     std::string of = row.chip;
     for (const std::string& cell : configuration_cells(row.configuration)) {
       of += ' ' + cell;
     }
-    choices.push_back(
-        {of, std::string(family_name(*row.configuration.plan)), row.comparison.measured, row.comparison.predicted});
+    choices.push_back({of, std::string(family_of(row)), row.comparison.measured, row.comparison.predicted});
   }
   const Picks picks = score_picks(choices);
   report.json["families"] = std::move(groups.json);
   if (groups.table.rows.size() > 1) {
-    report.text +=
-        "\nBy family" +
-        std::string(std::ranges::all_of(data.rows, is_kernel) ? "" : "; the libraries' are not in the sum above") +
-        ":\n\n" + to_aligned(groups.table);
+    report.text += "\nBy family" +
+                   std::string(std::ranges::none_of(data.rows, &ValidationRow::is_library)
+                                   ? ""
+                                   : "; the libraries' are not in the sum above") +
+                   ":\n\n" + to_aligned(groups.table);
   }
   if (picks.choices > 0) {
     report.json["picks"] = {{"networks", picks.choices},
@@ -157,7 +290,7 @@ void add_machine_code(const ValidationData& data, Report& report) {
   Json differing = Json::array();
   std::string list;
   for (const ValidationRow& row : data.rows) {
-    if (!is_kernel(row)) {
+    if (row.is_library) {
       continue;
     }
     if (!row.machine_code) {
@@ -166,8 +299,7 @@ void add_machine_code(const ValidationData& data, Report& report) {
     }
     ++counts[static_cast<std::size_t>(*row.machine_code)];
     if (*row.machine_code == CodeAnswer::differs) {
-      const std::string which =
-          row.file + ": " + describe(row.configuration.network) + ": " + to_string(*row.configuration.plan);
+      const std::string which = row.file + ": " + row.network + ": " + row.way;
       differing.push_back(which);
       list += "another machine code than what ran: " + which + '\n';
     }
@@ -185,82 +317,53 @@ void add_machine_code(const ValidationData& data, Report& report) {
                  std::to_string(no_manifest) + " without a manifest\n" + list;
 }
 
-void add_rows(const ValidationData& data, Report& report) {
-  const bool ablates = !data.ablations.empty();
-  report.json["rows"] = Json::array();
-  report.csv.columns = configuration_columns();
-  report.csv.columns.insert(report.csv.columns.begin(), "chip");
-  for (const char* column :
-       {"plan", "measured_us", "predicted_us", "low_us", "high_us", "error_percent", "inside", "stale", "in_sample"}) {
-    report.csv.columns.emplace_back(column);
-  }
-  if (data.compares_code) {
-    report.csv.columns.emplace_back("machine_code");
-  }
-  if (ablates) {
-    report.csv.columns.emplace_back("without_us");
-  }
-  for (const ValidationRow& row : data.rows) {
-    const Comparison& comparison = row.comparison;
-    const std::string plan = to_string(*row.configuration.plan);
+Columns<ValidationRow> row_columns(const ValidationData& data) {
+  using Row = ValidationRow;
+  Columns<Row> columns;
+  columns.add("chip", "", "that it was measured on", &Row::chip, "", In::csv);
+  columns.add_all(configuration_table(), &Row::configuration);
+  columns.add_to_json("configuration", "the network, with its chip, mask and seed", [](const Row& row) {
     Json json = to_json(row.configuration.network);
     json["chip"] = row.chip;
     json["mask"] = mask_name(row.configuration);
     json["seed"] = row.configuration.seed;
-    report.json["rows"].push_back({{"configuration", std::move(json)},
-                                   {"plan", plan},
-                                   {"measured_us", rounded(comparison.measured)},
-                                   {"predicted_us", rounded(comparison.predicted)},
-                                   {"low_us", rounded(comparison.low)},
-                                   {"high_us", rounded(comparison.high)},
-                                   {"error_percent", rounded(comparison.error_percent())},
-                                   {"inside", comparison.inside()},
-                                   {"stale", row.stale},
-                                   {"in_sample", row.in_sample}});
-    std::vector<std::string> cells = configuration_cells(row.configuration);
-    cells.insert(cells.begin(), row.chip);
-    cells.insert(cells.end(), {plan, significant(comparison.measured, 6), significant(comparison.predicted, 6),
-                               significant(comparison.low, 6), significant(comparison.high, 6),
-                               significant(comparison.error_percent(), 4), truth(comparison.inside()), truth(row.stale),
-                               truth(row.in_sample)});
-    if (data.compares_code) {
-      const std::string answer(row.machine_code ? name(*row.machine_code) : "");
-      report.json["rows"].back()["machine_code"] = answer;
-      cells.push_back(answer);
-    }
-    if (ablates) {
-      report.json["rows"].back()["without_us"] = rounded(row.without[0]);
-      cells.push_back(significant(row.without[0], 6));
-    }
-    report.csv.rows.push_back(std::move(cells));
+    return json;
+  });
+  columns.add("plan", "", "that ran", &Row::way);
+  add_comparison(columns, "us", "");
+  add_error(columns);
+  add_inside(columns);
+  columns.add("stale", "", "whether its kernel would be another today", &Row::stale);
+  columns.add("in_sample", "", "whether cost terms were fitted to its file", &Row::in_sample);
+  if (data.compares_code) {
+    columns.add("machine_code", "", "what today's is beside what ran",
+                [](const Row& row) { return row.machine_code ? name(*row.machine_code) : ""; });
   }
+  if (!data.ablations.empty()) {
+    add_without(columns, "us");
+  }
+  return columns;
 }
 
-Table worst_rows(const ValidationData& data, std::size_t shown_rows) {
-  std::vector<const ValidationRow*> worst;
-  for (const ValidationRow& row : data.rows) {
-    worst.push_back(&row);
-  }
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const ValidationRow* row) { return std::abs(row->comparison.error_percent()); });
-  Table rows{{"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""}, {}};
-  for (const ValidationRow* row : worst) {
-    if (rows.rows.size() == shown_rows) {
-      break;
-    }
-    const Comparison& comparison = row->comparison;
-    rows.rows.push_back({describe(row->configuration.network) + " on " + row->chip,
-                         std::string(mask_name(row->configuration)), fixed(comparison.measured, 3),
-                         fixed(comparison.predicted, 3), fixed(comparison.low, 3), fixed(comparison.high, 3),
-                         fixed(comparison.error_percent(), 1), comparison.inside() ? "yes" : "no",
-                         row->stale ? "stale" : ""});
-  }
-  return rows;
+std::vector<std::string> shown_cells(const ValidationRow& row) {
+  const Comparison& of = row.comparison;
+  return {row.network + " on " + row.chip,
+          std::string(mask_name(row.configuration)),
+          fixed(of.measured, 3),
+          fixed(of.predicted, 3),
+          fixed(of.low, 3),
+          fixed(of.high, 3),
+          fixed(of.error_percent(), 1),
+          of.inside() ? "yes" : "no",
+          row.stale ? "stale" : ""};
 }
 
 }  // namespace
 
 Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
+  if (data.ablations.size() > 1) {
+    return report_worth(scored(data.rows), data.ablations);
+  }
   const auto stale = static_cast<std::size_t>(std::ranges::count(data.rows, true, &ValidationRow::stale));
   Report report;
   report.json = to_json(scores.all);
@@ -269,9 +372,12 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   report.json["stale"] = stale;
   report.json["stale_unknown"] = data.unknown;
   report.json["failed"] = data.failed;
-  add_rows(data, report);
+  add_rows(row_columns(data), data.rows, report);
+  for (std::size_t i = 0; data.compares_code && i < data.rows.size(); ++i) {
+    report.json["rows"][i].emplace("machine_code", "");  // of libraries
+  }
   if (!data.ablations.empty()) {
-    add_ablation(ablated(data.rows, is_kernel), data.ablations.front(), report);
+    add_ablation(scored(data.rows), data.ablations.front(), report);
   }
   add_chips(data, report);
   add_families(data, report);
@@ -291,14 +397,10 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';
   }
-  const Table rows = worst_rows(data, shown_rows);
-  report.text += "\nWorst first, " + std::to_string(rows.rows.size()) + " of " + std::to_string(data.rows.size()) +
-                 ":\n\n" + to_aligned(rows);
+  add_worst(data.rows, shown_rows,
+            {"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""},
+            shown_cells, report);
   return report;
-}
-
-Report report_worth(const ValidationData& data) {
-  return report_worth(ablated(data.rows, is_kernel), data.ablations);
 }
 
 }  // namespace onchip

@@ -19,16 +19,6 @@
 namespace onchip {
 namespace {
 
-// Uniform in [-bound, bound), rounded to the type of the state.
-std::vector<float> random_elements(std::size_t count, Precision precision, std::uint64_t seed, double bound) {
-  std::mt19937_64 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) {
-    value = static_cast<float>(bound * (static_cast<double>(random() >> 11) * 0x1p-52 - 1));
-  }
-  return from_elements(to_elements(values, precision), precision);
-}
-
 // Weights of the inputs, by layer and direction, and the input of all steps.
 struct HostNetwork {
   Recurrent network;
@@ -40,11 +30,11 @@ struct HostNetwork {
       : network(of_network), stack(of_stack) {
     for (int place = 0; place < stack.layers * stack.directions(); ++place) {
       const auto columns = static_cast<std::size_t>(columns_of(place / stack.directions()));
-      input_weights.push_back(random_elements(columns * network.rows(), network.precision, seed + 1 + place,
-                                              1 / std::sqrt(static_cast<double>(columns))));
+      input_weights.push_back(random_values(columns * network.rows(), network.precision, seed + 1 + place,
+                                            1 / std::sqrt(static_cast<double>(columns))));
     }
-    input = random_elements(static_cast<std::size_t>(network.steps) * network.batch * columns_of(0), network.precision,
-                            seed, 1);
+    input = random_values(static_cast<std::size_t>(network.steps) * network.batch * columns_of(0), network.precision,
+                          seed, 1);
   }
   int columns_of(int layer) const { return stack.columns(network, layer); }
 };
@@ -173,7 +163,7 @@ Columns<MeasuredStack> make_stack_columns() {
   const auto add_to_csv = [&](const char* name, const char* help, auto get) {
     columns.add(name, "", help, get, "", In::csv);
   };
-  add_network(columns, [](const Row& row) -> const Configuration& { return row.configuration; });
+  columns.add_all(configuration_table(), [](const Row& row) -> const Configuration& { return row.configuration; });
   add_to_csv("plan", "of each layer and direction", [](const Row& row) { return to_string(row.planned().plan); });
   add_to_csv("layers", "stacked", [](const Row& row) { return row.stack.layers; });
   add_to_csv("directions", "1, or 2 of a bidirectional network", [](const Row& row) { return row.stack.directions(); });

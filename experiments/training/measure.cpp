@@ -3,13 +3,17 @@
 
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measured_rows.hpp"
-#include "experiments/training/own_step.hpp"
+#include "experiments/training/answers.hpp"
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/baselines/training/training_baselines.hpp"
 #include "kernels/runtime/compiler.hpp"
+#include "kernels/training/sparse_program.hpp"
+#include "kernels/training/training_timing.hpp"
 #include "model/answer/training/training.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
+#include "model/training/price.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -24,6 +28,60 @@
 
 namespace onchip {
 namespace {
+
+// ---- a step by our own kernels: which plans run, and what they take -------------------------------------------------
+
+constexpr const char* kOwn = "onchip";
+
+// The program of the plan that is asked for, or else of the fastest one on the chip, that the compiler confirms.
+struct OwnProgram {
+  TrainingProgram program;
+  std::optional<TrainingPlan> refused;  // the model's, if the compiler spills it and another is taken
+};
+
+struct OwnStep {
+  TrainingWays ways;
+  TrainingPlan plan;  // that runs
+  std::optional<TrainingPlan> refused;
+  PhasePrice price;  // of that plan, of an iteration
+};
+
+void refuse_what_is_not_built(const AskedTraining& asked) {
+  const Recurrent& network = asked.training.network;
+  const Stack& stack = asked.training.stack;
+  const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
+  const bool is_gated = network.cell == Cell::lstm || network.cell == Cell::gru;
+  if (!is_gated || !is_16_bit || stack.layers * stack.directions() > 1 || asked.constraints.stash != Stash::gates) {
+    throw InputError(
+        "training is built for one layer and direction of LSTM or GRU in fp16 or bf16 with stash=gates, and else not "
+        "built yet: with --baselines the libraries are timed");
+  }
+  if (asked.constraints.plan && !is_on_chip(*asked.constraints.plan)) {
+    throw InputError("this plan is a library's: --baselines times it");
+  }
+}
+
+// Compiles, and lays a sparse network out. Throws InputError for what the kernels do not train.
+OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture) {
+  refuse_what_is_not_built(asked);
+  const Training& training = asked.training;
+  const TrainingSize size = size_of(training);
+  const Precision precision = training.network.precision;
+  const SparseMatrix* const mask = training.mask.get();
+  const TrainingPlan chosen = plan_training_on_chip(chip, training, asked.constraints).value_or_throw().plan;
+  const Confirmed<TrainingPlan> plan = confirmed_plan(chip, size, precision, mask, chosen, architecture);
+  return {training_program(size, precision, plan.chosen, mask, chip, architecture), plan.refused};
+}
+
+// Onto the current device, to be timed. Throws CudaError.
+OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made) {
+  return {.ways = training_ways(made.program, size_of(asked.training), asked.training.network.precision),
+          .plan = made.program.plan,
+          .refused = made.refused,
+          .price = predict(chip, asked.training, made.program.plan).iteration};
+}
+
+// ---- beside libraries -----------------------------------------------------------------------------------------------
 
 // One network's step, timed: ours, and libraries.
 struct MeasuredStep {

@@ -4,24 +4,12 @@
 #include "experiments/reports/recurrent_report.hpp"
 #include "experiments/reports/validation_report.hpp"
 #include "model/base/error.hpp"
-#include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
 #include "model/plan/plan_text.hpp"
 #include "model/training/recurrence_price.hpp"
 #include "sim/training/simulate_recurrence.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-
 namespace onchip {
-namespace {
-
-double priced_us(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
-  return recurrence_price(chip, size, plan, is_backward).terms.total();
-}
-
-}  // namespace
 
 DenseTrainingPlan replayed_plan(const Chip& chip, const AskedTraining& asked) {
   if (asked.training.mask) {
@@ -58,7 +46,7 @@ int simulate_training(const Options& options, const ChipFile& chip, const AskedT
   for (const bool is_backward : {false, true}) {
     const RecurrencePlan& pass_plan = is_backward ? plan.backward : plan.forward;
     const RecurrenceRun run = simulate_recurrence(chip.chip, size, pass_plan, is_backward, simulation);
-    const double predicted = priced_us(chip.chip, size, pass_plan, is_backward);
+    const double predicted = recurrence_price(chip.chip, size, pass_plan, is_backward).terms.total();
     const std::string pass = is_backward ? "backward" : "forward", binding(name(run.binding())),
                       words = fields_text(pass_plan);
     std::vector<std::string> shown{pass, fixed(run.step_us, 3), fixed(predicted, 3), binding, words};
@@ -86,112 +74,6 @@ int simulate_training(const Options& options, const ChipFile& chip, const AskedT
                 to_aligned(table);
   output.write(report);
   return 0;
-}
-
-std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chip& chip,
-                                                const SimulationOptions& simulation) {
-  struct Asked {
-    std::size_t row;
-    bool is_backward;
-  };
-  std::vector<Asked> all;
-  for (std::size_t i = 0; i < file.size(); ++i) {
-    for (const bool is_backward : {false, true}) {
-      if (file.text(i, "library") == "onchip" && !file.text(i, is_backward ? "backward_us" : "forward_us").empty()) {
-        all.push_back({i, is_backward});
-      }
-    }
-  }
-  std::vector<RecurrenceRow> rows(all.size());
-  parallel_for(static_cast<int>(all.size()), simulation.threads, [&](int i) {
-    const auto [row, is_backward] = all[static_cast<std::size_t>(i)];
-    const AskedTraining asked = read_training_row(file, row);
-    if (asked.training.mask) {
-      file.fail(row, "the simulator replays recurrences of dense networks");
-    }
-    const TrainingSize size = size_of(asked.training);
-    const double measured = file.number(row, is_backward ? "backward_us" : "forward_us");
-    if (!(measured > 0 && std::isfinite(measured))) {
-      file.fail(row, "a recurrence's time: expected one above 0");
-    }
-    try {
-      const RecurrencePlan plan =
-          changed(RecurrencePlan{}, is_backward ? asked.constraints.fields.backward : asked.constraints.fields.forward);
-      const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
-      const double half = chip.gather_scatter * us;  // as of the model's recurrences
-      rows[static_cast<std::size_t>(i)] = {
-          chip.name,         describe(asked.training.network),     is_backward ? "backward" : "forward",
-          fields_text(plan), {measured, us, us - half, us + half}, priced_us(chip, size, plan, is_backward)};
-    } catch (const InputError& error) {
-      file.fail(row, error.what());
-    }
-  });
-  return rows;
-}
-
-Accuracy score(const std::vector<RecurrenceRow>& rows) {
-  std::vector<Comparison> all;
-  std::ranges::transform(rows, std::back_inserter(all), &RecurrenceRow::comparison);
-  return score(all);
-}
-
-Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
-  constexpr double kNear = 10;
-  Report report;
-  report.json = to_json(score(rows));
-  report.csv.columns = {"chip",         "network", "pass",    "plan",         "measured_us",
-                        "simulated_us", "low_us",  "high_us", "predicted_us", "error_percent"};
-  report.json["rows"] = Json::array();
-  ScoreGroups groups("pass");
-  std::string near;
-  for (const std::string pass : {"forward", "backward"}) {
-    std::vector<Comparison> of_pass;
-    std::set<std::string> plans, near_plans;
-    for (const RecurrenceRow& row : rows) {
-      if (row.pass == pass) {
-        of_pass.push_back(row.comparison);
-        const std::string plan = row.chip + row.network.substr(0, row.network.rfind(' ')) + row.plan;
-        plans.insert(plan);
-        if (std::abs(row.comparison.error_percent()) <= kNear) {
-          near_plans.insert(plan);
-        }
-      }
-    }
-    if (!of_pass.empty()) {
-      groups.add(pass, of_pass);
-      near += pass + ": " + std::to_string(near_plans.size()) + " of " + std::to_string(plans.size()) +
-              " plans are within " + fixed(kNear, 0) + " %\n";
-    }
-  }
-  std::vector<const RecurrenceRow*> worst;
-  for (const RecurrenceRow& row : rows) {
-    const Comparison& of = row.comparison;
-    worst.push_back(&row);
-    report.csv.rows.push_back({row.chip, row.network, row.pass, row.plan, significant(of.measured, 6),
-                               significant(of.predicted, 6), significant(of.low, 6), significant(of.high, 6),
-                               significant(row.predicted_us, 6), significant(of.error_percent(), 4)});
-    report.json["rows"].push_back({{"network", row.network},
-                                   {"pass", row.pass},
-                                   {"plan", row.plan},
-                                   {"measured_us", rounded(of.measured)},
-                                   {"simulated_us", rounded(of.predicted)},
-                                   {"predicted_us", rounded(row.predicted_us)},
-                                   {"error_percent", rounded(of.error_percent())}});
-  }
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const RecurrenceRow* row) { return std::abs(row->comparison.error_percent()); });
-  Table shown{{"network", "pass", "measured us", "simulated us", "predicted us", "error %", "plan"}, {}};
-  for (std::size_t i = 0; i < std::min(worst.size(), shown_rows); ++i) {
-    const RecurrenceRow& row = *worst[i];
-    shown.rows.push_back({row.network, row.pass, significant(row.comparison.measured, 4),
-                          significant(row.comparison.predicted, 4), significant(row.predicted_us, 4),
-                          fixed(row.comparison.error_percent(), 1), row.plan});
-  }
-  report.json["passes"] = std::move(groups.json);
-  report.text = "Time of a step of a training recurrence, simulated against measured:\n\n" + to_aligned(groups.table) +
-                '\n' + near + "\nWorst first, " + std::to_string(shown.rows.size()) + " of " +
-                std::to_string(rows.size()) + ":\n\n" + to_aligned(shown);
-  return report;
 }
 
 }  // namespace onchip

@@ -96,6 +96,7 @@ Picks score_picks(std::span<const Choice> choices) {
     ++picks.choices;
     picks.best += one.picked->measured <= one.best->measured;
     const double loss_percent = 100 * (one.picked->measured / one.best->measured - 1);
+    picks.losses_percent[std::string(of)] = loss_percent;
     if (loss_percent > picks.worst_loss_percent) {
       picks.worst_loss_percent = loss_percent;
       picks.worst = of;

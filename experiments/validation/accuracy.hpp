@@ -7,6 +7,7 @@
 //   coverage                     share of measurements within the predicted interval
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,14 @@ struct Comparison {
 
   double error_percent() const { return 100 * (predicted / measured - 1); }
   bool inside() const { return low <= measured && measured <= high; }
+};
+
+// A measured row beside what is predicted of it, of any workload.
+struct ScoredRow {
+  std::string chip, network, way;  // way: the plan, or the library
+  Comparison comparison;
+  std::vector<double> without = {};  // predicted, for each ablation (experiments/reports/validation_report.hpp)
+  bool is_library = false;
 };
 
 struct Accuracy {
@@ -43,10 +52,11 @@ struct Choice {
   double measured = 0, predicted = 0;
 };
 struct Picks {
-  int choices = 0;                // things that can be done in several ways
-  int best = 0;                   // of which the pick is the measured best
-  double worst_loss_percent = 0;  // how much longer a pick takes than the measured best, at most
-  std::string worst;              // of what; "" if there is none
+  int choices = 0;                                    // things that can be done in several ways
+  int best = 0;                                       // of which the pick is the measured best
+  double worst_loss_percent = 0;                      // how much longer a pick takes than the measured best, at most
+  std::string worst;                                  // of what; "" if there is none
+  std::map<std::string, double> losses_percent = {};  // of each
   double best_percent() const { return choices > 0 ? 100.0 * best / choices : 100; }
 };
 Picks score_picks(std::span<const Choice> choices);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// onchip measure: plans as CUDA kernels, on this machine's GPU; without one as far as kernel_checks.hpp goes.
+// onchip measure: plans as CUDA kernels, on this machine's GPU; without one whether they compile, compute the right
+// results on the CPU, and touch the addresses that the simulator generates.
 #include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/plan_options.hpp"
 #include "experiments/command/verbs.hpp"
@@ -13,22 +14,36 @@
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/command/progress.hpp"
 #include "experiments/feed_forward/measure.hpp"
+#include "experiments/measurement/capture.hpp"
 #include "experiments/measurement/compilation.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/measurement/measured_plans.hpp"
 #include "experiments/measurement/measured_rows.hpp"
 #include "experiments/measurement/measurement.hpp"
-#include "experiments/reports/kernel_checks.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
 #include "experiments/training/measure.hpp"
+#include "kernels/recurrent/kernel_files.hpp"
 #include "kernels/recurrent/program.hpp"
+#include "kernels/runtime/cubin.hpp"
 #include "model/base/parallel.hpp"
+#include "model/chip/instructions.hpp"
+#include "model/dense/price.hpp"
+#include "model/sparse/instructions.hpp"
+#include "model/workload/reference.hpp"
+#include "sim/sparse/plan_trace.hpp"
+#include "sim/trace/capture_difference.hpp"
+#include "sim/trace/compact_trace.hpp"
 #endif
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <future>
+#include <initializer_list>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -75,30 +90,26 @@ bool compares_families(const Options& options) {
   return options.text("plan") == kAllPlans;
 }
 
+// Those of the names that are given, where they must not be.
+void refuse(const Options& options, bool when, std::initializer_list<const char*> names, const std::string& why) {
+  for (const char* name : names) {
+    if (when && options.given(name)) {
+      throw InputError("--" + std::string(name) + ' ' + why);
+    }
+  }
+}
+
 void refuse_contradictions(const Options& options) {
   const bool trains = options.text("mode") == "train";
-  for (const char* what : {"plan-forward", "plan-backward"}) {
-    if (options.given(what) && (!trains || options.given("configurations"))) {
-      throw InputError("--" + std::string(what) + " is of one training step: it needs --mode train" +
-                       (trains ? ", and rows of a file say it themselves" : ""));
-    }
-  }
-  for (const char* what : {"network", "floor", "clocks", "capture", "interpret", "write"}) {
-    if (trains && options.given(what)) {
-      throw InputError("--" + std::string(what) + " is of inference: leave it out with --mode train");
-    }
-  }
-  for (const char* what : {"baselines", "floor", "clocks", "repeats", "compile-only"}) {
-    if (options.flag("interpret") && options.given(what)) {
-      throw InputError("--" + std::string(what) +
-                       " contradicts --interpret: nothing runs on a GPU, and nothing is timed");
-    }
-  }
-  for (const char* what : {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}) {
-    if (compares_families(options) && options.given(what)) {
-      throw InputError("--" + std::string(what) + " takes one plan, not 'all'");
-    }
-  }
+  refuse(options, !trains || options.given("configurations"), {"plan-forward", "plan-backward"},
+         std::string("is of one training step: it needs --mode train") +
+             (trains ? ", and rows of a file say it themselves" : ""));
+  refuse(options, trains, {"network", "floor", "clocks", "capture", "interpret", "write"},
+         "is of inference: leave it out with --mode train");
+  refuse(options, options.flag("interpret"), {"baselines", "floor", "clocks", "repeats", "compile-only"},
+         "contradicts --interpret: nothing runs on a GPU, and nothing is timed");
+  refuse(options, compares_families(options), {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+         "takes one plan, not 'all'");
   if (read_stack(options) && !trains) {
     for (const char* what :
          {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
@@ -125,16 +136,249 @@ void refuse_contradictions(const Options& options) {
           "--baselines, --compile-only, --interpret and --capture take one configuration, not a file of them");
     }
   }
-  for (const char* what : {"baselines", "capture"}) {
-    if (options.given(what) && options.flag("compile-only")) {
-      throw InputError("--" + std::string(what) + " contradicts --compile-only: nothing runs");
+  refuse(options, options.flag("compile-only"), {"baselines", "capture"}, "contradicts --compile-only: nothing runs");
+  refuse(options, !options.flag("compile-only"), {"arch", "write"},
+         "needs --compile-only: a measurement is on this machine's GPU");
+}
+
+// ---- without times: each writes its answer and returns the exit status ----------------------------------------------
+
+// What the model counts of a kernel.
+struct Loop {
+  int weights_per_thread = 0;  // in registers
+  double instructions = 0;     // of a step, of one warp
+};
+Loop loop_of(const Recurrent& network, const RecurrentPlan& plan) {
+  return std::visit(
+      [&](const auto& of_family) -> Loop {
+        if constexpr (requires { step_instructions(geometry(network, of_family)); }) {
+          const auto shape = geometry(network, of_family);
+          return {shape.register_weights(), step_instructions(shape)};
+        } else {
+          throw InputError(std::string(of_family.kName) + " is no kernel to compile");
+        }
+      },
+      plan);
+}
+
+// What a run of the written kernel should give: the first sample's first units after some steps from a state of zeros,
+// with every element of the input the same.
+Json check_of(const Recurrent& network, const SparseMatrix& matrix) {
+  constexpr int kUnits = 8;
+  const int steps = std::min(4, network.steps);
+  constexpr float kInput = 0.5f;
+  const std::vector<float> initial(static_cast<std::size_t>(network.hidden) * network.batch);
+  const std::vector<float> input(static_cast<std::size_t>(steps) * network.rows() * network.batch, kInput);
+  const std::vector<double> states =
+      reference_states(matrix, network.cell, network.precision,
+                       {.batch = network.batch, .steps = steps, .initial = initial, .input = input})
+          .final_state;
+  Json values = Json::array();
+  for (int unit = 0; unit < std::min(kUnits, network.hidden); ++unit) {
+    values.push_back(rounded(states[static_cast<std::size_t>(unit) * network.batch]));
+  }
+  return {{"input", kInput}, {"steps", steps}, {"states", std::move(values)}, {"tolerance", 0.02}};
+}
+
+// The files of --write KERNEL.cu: the kernel, KERNEL.layout and KERNEL.json. Opened before any long work.
+class WrittenKernel {
+ public:
+  explicit WrittenKernel(const std::filesystem::path& path)
+      : path_(path), kernel_(path), layout_(beside(path, ".layout")), json_(beside(path, ".json")) {}
+
+  static std::filesystem::path beside(std::filesystem::path path, const char* extension) {
+    return path.replace_extension(extension);
+  }
+
+  void write(const Configuration& configuration, const PlannedNetwork& planned, const CompileRequest& request,
+             const CompiledKernel& kernel) {
+    const auto matrix = recurrent_matrix(configuration);
+    const RecurrenceProgram program =
+        make_uncompiled_program(make_layout(planned.network, planned.plan, *matrix), {}, request.architecture);
+    const KernelLayout layout = kernel_layout(program, planned.network.steps);
+    const std::string json_name = beside(path_, ".json").filename().string();
+    if (path_.extension() == ".cubin") {
+      kernel_.write({kernel.cubin.data(), kernel.cubin.size()});
+    } else if (path_.extension() == ".ptx") {
+      kernel_.write(kernel_ptx(request, kernel));
+    } else {
+      kernel_.write(kernel_source(request, kernel,
+                                  std::string(request.name) + " of onchip for " + describe(planned.network) +
+                                      ", launched as " + json_name + " says",
+                                  path_.filename().string()));
+    }
+    layout_.write({reinterpret_cast<const char*>(layout.bytes.data()), layout.bytes.size()});
+    Json json{{"network", to_json(planned.network)},
+              {"plan", to_json(planned.plan)},
+              {"architecture", request.architecture},
+              {"compiler", compiler_version()},
+              {"command", nvcc_command(request, kernel)},
+              {"registers", kernel.resources.registers},
+              {"file", beside(path_, ".layout").filename().string()}};
+    json.update(layout.description);
+    json["check"] = check_of(planned.network, *matrix);
+    json_.write(json_text(versioned(json)));
+    kernel_.commit();
+    layout_.commit();
+    json_.commit();
+  }
+
+ private:
+  std::filesystem::path path_;
+  OutputFile kernel_, layout_, json_;
+};
+
+void open_written(std::optional<WrittenKernel>& written, const Options& options, const Output& output) {
+  if (!options.given("write")) {
+    return;
+  }
+  const std::filesystem::path path = options.text("write"), extension = path.extension();
+  if (extension != ".cu" && extension != ".ptx" && extension != ".cubin") {
+    throw InputError("--write: found '" + path.string() + "': expected a file name that ends in .cu, .ptx or .cubin");
+  }
+  for (const char* other : {extension.c_str(), ".layout", ".json"}) {
+    if (output.path() == WrittenKernel::beside(path, other)) {
+      throw InputError("-o: found '" + output.path().string() + "', which --write writes: expected another file");
     }
   }
-  for (const char* what : {"arch", "write"}) {
-    if (options.given(what) && !options.flag("compile-only")) {
-      throw InputError("--" + std::string(what) + " needs --compile-only: a measurement is on this machine's GPU");
+  written.emplace(path);
+}
+
+// For --arch, or else the chip's own architecture. Throws InputError for far more weights than a thread can hold.
+int compile_only(const Options& options, const ChipFile& chip, const Configuration& configuration, Output& output) {
+  const std::string architecture = options.given("arch") ? options.text("arch") : chip.chip.architecture;
+  if (architecture.empty()) {
+    throw InputError("no compiler target is known for the " + chip.chip.name + ": expected --arch sm_NN");
+  }
+  std::optional<WrittenKernel> written;
+  open_written(written, options, output);
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  // A little more than a thread can hold is worth knowing: how it spills. Far more keeps the compiler busy for minutes.
+  constexpr int kMostWeights = 1024;
+  const auto [weights, predicted_instructions] = loop_of(planned.network, planned.plan);
+  if (weights > kMostWeights) {
+    throw InputError(describe(planned.network) + " asks for " + std::to_string(weights) +
+                     " weights per thread: at most " + std::to_string(kMostWeights) + " are compiled");
+  }
+  const CompileRequest request = compile_request(planned.network, planned.plan, architecture);
+  const CompiledKernel kernel = compile(request);
+  const ResourceReport& compiled = kernel.resources;
+  const std::int64_t instructions = code_bytes(kernel.cubin, request.name) / kInstructionBytes;
+  const double predicted = planned.prediction.footprint.resources[static_cast<std::size_t>(Resource::registers)].used;
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"architecture", architecture},
+                 {"compiler", compiler_version()},
+                 {"registers", compiled.registers},
+                 {"predicted_registers", predicted},
+                 {"spill_bytes", compiled.spill_bytes},
+                 {"weights_per_thread", weights},
+                 {"fingerprint", kernel.fingerprint},
+                 {"code_fingerprint", kernel.code_fingerprint},
+                 {"instructions", instructions},
+                 {"predicted_step_instructions", rounded(predicted_instructions)}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  const std::vector<std::pair<std::string, std::string>> values{
+      {"architecture", architecture},
+      {"registers", std::to_string(compiled.registers)},
+      {"predicted_registers", fixed(predicted, 0)},
+      {"spill_bytes", std::to_string(compiled.spill_bytes)},
+      {"weights_per_thread", std::to_string(weights)},
+      {"instructions", std::to_string(instructions)},
+      {"predicted_step_instructions", fixed(predicted_instructions, 0)},
+      {"fingerprint", kernel.fingerprint},
+      {"code_fingerprint", kernel.code_fingerprint},
+      {"plan", to_string(planned.plan)}};
+  constexpr std::size_t kColumn = 28;
+  for (const auto& [column, value] : values) {
+    report.csv.columns.push_back(column);
+    report.csv.rows[0].push_back(value);
+    report.text += column + std::string(kColumn - column.size(), ' ') + value + '\n';
+  }
+  report.text = describe(planned.network) + " for " + architecture + ", " + compiler_version() + "\n\n" + report.text;
+  if (written) {
+    written->write(configuration, planned, request, kernel);
+  }
+  output.write(report);
+  return compiled.spill_bytes == 0 ? 0 : 1;
+}
+
+// Some steps of the kernel's PTX, executed on the CPU, against the reference.
+int interpret_network(const ChipFile& chip, const Configuration& configuration, const MeasureOptions& options,
+                      Output& output) {
+  const auto matrix = recurrent_matrix(configuration);
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration, *matrix));
+  options.say("executing " + describe(planned.network));
+  require_fit(planned);
+  const Prepared prepared = prepare(configuration.network, planned.plan, matrix, options);
+  const Interpretation interpretation = interpret(prepared, options);
+  const Correctness& correctness = interpretation.correctness;
+  Report report;
+  report.json = {{"chip", chip.chip.name},
+                 {"network", to_json(planned.network)},
+                 {"plan", to_json(planned.plan)},
+                 {"nnz", matrix->nnz()},
+                 {"steps_checked", options.check_steps},
+                 {"thread_instructions", interpretation.lane_instructions},
+                 {"relative_error", rounded(correctness.relative_error)},
+                 {"tolerance", rounded(correctness.tolerance)},
+                 {"correct", correctness.correct}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  report.csv.columns.insert(report.csv.columns.end(), {"plan", "relative_error", "tolerance", "correct"});
+  report.csv.rows[0].insert(report.csv.rows[0].end(),
+                            {to_string(planned.plan), significant(correctness.relative_error, 4),
+                             significant(correctness.tolerance, 4), truth(correctness.correct)});
+  report.text = describe(planned.network) + ", " + std::to_string(options.check_steps) +
+                " steps interpreted to check the results (--steps is for timing), " + compiler_version() +
+                "\n\nplan       " + to_string(planned.plan) + "\nexecuted   " +
+                std::to_string(interpretation.lane_instructions) + " instructions of single threads\ncorrect    " +
+                correctness_text(correctness) + '\n';
+  output.write(report);
+  return correctness.correct ? 0 : 1;
+}
+
+// The accesses to shared memory of one step, as the kernel writes them down, into the file `path`.
+int capture_network(const ChipFile& chip, const Configuration& configuration, const std::string& path, bool interpreted,
+                    Output& output) {
+  const PlannedNetwork planned = plan_network(chip.chip, configuration, row_profile(configuration));
+  const PlanTrace generated(replayable(make_layout(planned.network, planned.plan, *recurrent_matrix(configuration))),
+                            PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
+  const std::vector<BlockTrace> captured =
+      interpreted ? capture_interpreted_step(Layout(generated.layout())) : capture_step(Layout(generated.layout()));
+  OutputFile file(path);
+  file.write(compact_trace_header(generated.blocks()));
+  std::size_t accesses = 0;
+  std::optional<std::string> difference;
+  for (int sm = 0; sm < generated.blocks(); ++sm) {
+    const BlockTrace& block = captured[static_cast<std::size_t>(sm)];
+    file.write(encode_block(block));
+    for (const WarpTrace& warp : block.warps) {
+      accesses += warp.instructions.size();
+    }
+    if (!difference) {
+      if (const auto found = first_difference(generated.block(sm), block)) {
+        difference = "SM " + std::to_string(sm) + ", " + *found;
+      }
     }
   }
+  file.commit();
+  Report report;
+  report.json = {{"plan", to_string(planned.plan)},
+                 {"accesses", accesses},
+                 {"equal", !difference},
+                 {"difference", difference.value_or("")}};
+  report.csv.columns = configuration_columns();
+  report.csv.rows = {configuration_cells(configuration)};
+  report.csv.columns.insert(report.csv.columns.end(), {"plan", "accesses"});
+  report.csv.rows[0].insert(report.csv.rows[0].end(), {to_string(planned.plan), std::to_string(accesses)});
+  report.text = std::to_string(accesses) + " accesses to shared memory in one step, " +
+                (difference ? "not those that are generated: " + *difference : "as they are generated") + '\n';
+  output.write(report);
+  return difference ? 1 : 0;
 }
 
 // ---- recurrent networks ---------------------------------------------------------------------------------------------
@@ -319,13 +563,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   measure_options.seed = configuration.seed;
   const bool is_of_library = !configuration.family().empty() && !find_family(configuration.family()).is_on_chip;
-  if (is_of_library) {
-    for (const char* what : {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}) {
-      if (options->given(what)) {
-        throw InputError("--" + std::string(what) + " takes a plan of a kernel, not a library's");
-      }
-    }
-  }
+  refuse(*options, is_of_library, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+         "takes a plan of a kernel, not a library's");
   Output output(*options);
   if (const std::optional<Stack> stack = read_stack(*options)) {
     return measure_whole_network(chip, configuration, *stack, measure_options, output);

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip validate: every measured configuration predicted with the plan that ran, and the errors, whatever they are.
 #include "experiments/command/configuration_rows.hpp"
+#include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/feed_forward/validation.hpp"
 #include "experiments/measurement/manifest.hpp"
-#include "experiments/reports/simulation_report.hpp"
 #include "experiments/reports/validation_report.hpp"
-#include "experiments/training/simulate.hpp"
-#include "experiments/training/validation.hpp"
+#include "experiments/training/answers.hpp"
+#include "experiments/validation/accuracy.hpp"
+#include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
+#include "model/base/table.hpp"
 #include "model/base/units.hpp"
+#include "model/chip/chip.hpp"
 #include "model/chip/cost_terms.hpp"
+#include "model/plan/plan_text.hpp"
+#include "model/training/recurrence_price.hpp"
 #include "sim/simulate.hpp"
+#include "sim/training/simulate_recurrence.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/measurement/compilation.hpp"
@@ -25,11 +30,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -68,10 +78,7 @@ ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
                      ": on which chip was this measured? expected --chip, or a folder named for a chip (" +
                      error.what() + ")");
   }
-  for (const std::string& assignment : options.list("set")) {
-    set_chip_key(chip, assignment);
-  }
-  return chip;
+  return with_changes(std::move(chip), options);
 }
 
 #ifdef ONCHIP_HAS_CUDA
@@ -80,7 +87,7 @@ void compare_machine_code(std::span<ValidationRow> rows, const std::filesystem::
   std::vector<MeasuredKernel> kernels;
   std::vector<ValidationRow*> of;
   for (ValidationRow& row : rows) {
-    if (is_kernel(row)) {
+    if (!row.is_library) {
       const Configuration& configuration = row.configuration;
       kernels.push_back({configuration.network, *configuration.plan, row.fingerprint, row.code_fingerprint});
       of.push_back(&row);
@@ -112,11 +119,9 @@ void find_stale(ValidationData& data, std::size_t first, const std::filesystem::
   for (std::size_t i = first; i < data.rows.size(); ++i) {
     ValidationRow& row = data.rows[i];
     const Configuration& configuration = row.configuration;
-    if (!is_kernel(row)) {
-      continue;
-    }
-    row.stale = row.fingerprint !=
-                fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
+    row.stale = !row.is_library &&
+                row.fingerprint !=
+                    fingerprint(compile_request(configuration.network, *configuration.plan, manifest.architecture));
   }
   if (data.compares_code) {
     compare_machine_code(std::span(data.rows).subspan(first), file, manifest);
@@ -140,9 +145,7 @@ void simulate_rows(const Options& options, const Chip& chip, std::span<Validatio
     const Configuration& configuration = row.configuration;
     Layout layout = make_layout(configuration.network, *configuration.plan, *recurrent_matrix(configuration));
     const Simulation result = simulate(chip, *plan_trace(chip, std::move(layout)), simulation);
-    row.comparison.predicted = result.step_us;
-    row.comparison.low = result.low_us;
-    row.comparison.high = result.high_us;
+    row.comparison = {row.comparison.measured, result.step_us, result.low_us, result.high_us};
     const std::scoped_lock lock(mutex);
     progress.show(std::to_string(++done) + " of " + std::to_string(rows.size()) + " simulated");
   });
@@ -154,14 +157,11 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   const std::size_t first = data.rows.size();
   const bool in_sample = is_in_sample(std::filesystem::absolute(path).lexically_normal().generic_string());
   for (std::size_t i = 0; i < file.size(); ++i) {
-    ValidationRow row{file.file(),
-                      chip.chip.name,
-                      read_configuration_row(file, i),
-                      {},
-                      file.text(i, "fingerprint"),
-                      file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "",
-                      false,
-                      {}};
+    ValidationRow row;
+    row.file = file.file();
+    row.configuration = read_configuration_row(file, i);
+    row.fingerprint = file.text(i, "fingerprint");
+    row.code_fingerprint = file.has("code_fingerprint") ? file.text(i, "code_fingerprint") : "";
     const Recurrent& network = row.configuration.network;
     if (file.has("note") && !file.text(i, "note").empty() && file.text(i, "plan").empty()) {
       ++data.left_out;
@@ -188,9 +188,11 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
       continue;
     }
     const Prediction prediction = predict(chip.chip, network, *row.configuration.plan);
-    row.comparison.predicted = prediction.step_us;
-    row.comparison.low = prediction.low_us;
-    row.comparison.high = prediction.high_us;
+    row.chip = chip.chip.name;
+    row.network = describe(network);
+    row.way = to_string(*row.configuration.plan);
+    row.is_library = !is_on_chip(*row.configuration.plan);
+    row.comparison = {row.comparison.measured, prediction.step_us, prediction.low_us, prediction.high_us};
     row.in_sample = in_sample;
     row.without = predict_without(chip.chip, data.ablations, [&](const Chip& changed) {
       return predict(changed, network, *row.configuration.plan).step_us;
@@ -203,12 +205,230 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
   find_stale(data, first, path);
 }
 
+// ---- training steps -------------------------------------------------------------------------------------------------
+
+constexpr std::string_view kKernelRows = "onchip", kCudnnRows = "cudnn";
+
+// How much longer the pick takes than the quickest way that was measured, of each network with several; compared as
+// plan_training() does.
+std::map<std::string, double> losses_percent(const std::vector<ScoredRow>& rows) {
+  std::vector<Choice> choices;
+  for (const ScoredRow& row : rows) {
+    choices.push_back({row.network, std::to_string(choices.size()), row.comparison.measured,
+                       row.comparison.predicted * (row.is_library ? 1 - kLibraryDoubt : 1)});
+  }
+  return score_picks(choices).losses_percent;
+}
+
+Columns<ScoredRow> training_columns(bool ablates) {
+  Columns<ScoredRow> columns;
+  columns.add("chip", "", "that it was measured on", &ScoredRow::chip, "", In::csv);
+  columns.add("network", "", "with its steps and input", &ScoredRow::network);
+  columns.add("way", "", "both plans, or the library", &ScoredRow::way);
+  add_comparison(columns, "us", "interval_us/");
+  add_error(columns);
+  if (ablates) {
+    add_without(columns, "us");
+  }
+  return columns;
+}
+
+std::vector<std::string> training_cells(const ScoredRow& row) {
+  return {row.network, significant(row.comparison.measured, 4), significant(row.comparison.predicted, 4),
+          fixed(row.comparison.error_percent(), 1), row.way};
+}
+
+// Whether a file's rows are of training steps.
+bool has_trainings(const CsvReader& file) {
+  return file.has("plan_forward") && file.has("plan_backward") && file.has("us");
+}
+
+// Rows of kernels, whose way is both plans, and the quickest of cuDNN's of each network; us per step. Throws InputError
+// with the row.
+std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip, std::span<const Ablation> ablations) {
+  std::vector<ScoredRow> rows;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const std::string library = file.text(i, "library").substr(0, file.text(i, "library").find(' '));
+    if (file.text(i, "us").empty() ||
+        (library != kKernelRows && (library != kCudnnRows || file.text(i, "best") != "true"))) {
+      continue;
+    }
+    const AskedTraining asked = read_training_row(file, i);
+    const Training& training = asked.training;
+    ScoredRow row{.chip = chip.name,
+                  .network = describe(training.network) + ", " + std::to_string(training.network.steps) +
+                             " steps, input " + std::to_string(training.stack.input),
+                  .way = std::string(kCudnnRows),
+                  .comparison = {},
+                  .is_library = library == kCudnnRows};
+    try {
+      TrainingPlan plan = CudnnTrainingPlan{};
+      if (library == kKernelRows) {
+        const PassFields& fields = asked.constraints.fields;
+        row.way = fields.forward + " | " + fields.backward;
+        plan = with_passes(training, fields);
+      }
+      const PhasePrice priced = predict(chip, training, plan).iteration;
+      const double steps = training.network.steps;
+      row.comparison = {file.number(i, "us"), priced.us / steps, priced.low_us / steps, priced.high_us / steps};
+      row.without = predict_without(
+          chip, ablations, [&](const Chip& changed) { return predict(changed, training, plan).iteration.us / steps; });
+    } catch (const InputError& error) {
+      file.fail(i, error.what());
+    }
+    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
+      file.fail(i, "column 'us': expected a time above 0");
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Of the kernels' rows, of which there is at least one.
+Accuracy score(const std::vector<ScoredRow>& rows) {
+  return score(comparisons_of(rows, std::not_fn(&ScoredRow::is_library)));
+}
+
+Report report(const std::vector<ScoredRow>& rows, std::span<const Ablation> ablations, std::size_t shown_rows) {
+  constexpr double kNear = 5;
+  if (ablations.size() > 1) {
+    return report_worth(rows, ablations);
+  }
+  const Accuracy own = score(rows);
+  ScoreGroups groups = score_groups("way", std::array{kKernelRows, kCudnnRows}, rows,
+                                    [](const ScoredRow& row) { return row.is_library ? kCudnnRows : kKernelRows; });
+  const std::map<std::string, double> losses = losses_percent(rows);
+  const auto near = std::ranges::count_if(losses, [](const auto& loss) { return loss.second <= kNear; });
+  Report report;
+  report.text = "Time of a training step, predicted against measured:\n\n" + to_aligned(groups.table) +
+                "\nKendall's tau of onchip's rows: " + fixed(own.kendall_tau, 3) + "\nThe pick is within " +
+                fixed(kNear, 0) + " % of the quickest way that was measured in " + std::to_string(near) + " of " +
+                std::to_string(losses.size()) + " networks\n";
+  report.json = to_json(own);
+  report.json["ways"] = std::move(groups.json);
+  report.json["picks"] = Json::array();
+  for (const auto& [network, loss] : losses) {
+    report.json["picks"].push_back({{"network", network}, {"loss_percent", rounded(loss)}});
+    if (loss > kNear) {
+      report.text += "  not of " + network + ": " + fixed(loss, 1) + " %\n";
+    }
+  }
+  if (!ablations.empty()) {
+    add_ablation(rows, ablations.front(), report);
+  }
+  add_rows(training_columns(!ablations.empty()), rows, report);
+  add_worst(rows, shown_rows, {"network", "measured us", "predicted us", "error %", "way"}, training_cells, report);
+  return report;
+}
+
+// ---- recurrences of training steps, simulated -----------------------------------------------------------------------
+
+// Both recurrences of a measured step, us per step.
+struct RecurrenceRow : ScoredRow {  // of the simulator's times
+  std::string pass;
+  double predicted_us = 0;  // the analytic model's
+};
+
+// Of a file's rows of kernels with forward_us and backward_us. Throws InputError with the row.
+std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chip& chip,
+                                                const SimulationOptions& simulation) {
+  std::vector<std::pair<std::size_t, bool>> all;  // rows, forward and backward
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    for (const bool is_backward : {false, true}) {
+      if (file.text(i, "library") == "onchip" && !file.text(i, is_backward ? "backward_us" : "forward_us").empty()) {
+        all.emplace_back(i, is_backward);
+      }
+    }
+  }
+  std::vector<RecurrenceRow> rows(all.size());
+  parallel_for(static_cast<int>(all.size()), simulation.threads, [&](int i) {
+    const auto [row, is_backward] = all[static_cast<std::size_t>(i)];
+    const AskedTraining asked = read_training_row(file, row);
+    if (asked.training.mask) {
+      file.fail(row, "the simulator replays recurrences of dense networks");
+    }
+    const TrainingSize size = size_of(asked.training);
+    const double measured = file.number(row, is_backward ? "backward_us" : "forward_us");
+    if (!(measured > 0 && std::isfinite(measured))) {
+      file.fail(row, "a recurrence's time: expected one above 0");
+    }
+    try {
+      const RecurrencePlan plan =
+          changed(RecurrencePlan{}, is_backward ? asked.constraints.fields.backward : asked.constraints.fields.forward);
+      const double us = simulate_recurrence(chip, size, plan, is_backward, simulation).step_us;
+      const double half = chip.gather_scatter * us;  // as of the model's recurrences
+      rows[static_cast<std::size_t>(i)] = {
+          {chip.name, describe(asked.training.network), fields_text(plan), {measured, us, us - half, us + half}},
+          is_backward ? "backward" : "forward",
+          recurrence_price(chip, size, plan, is_backward).terms.total()};
+    } catch (const InputError& error) {
+      file.fail(row, error.what());
+    }
+  });
+  return rows;
+}
+
+Columns<RecurrenceRow> recurrence_columns() {
+  using Row = RecurrenceRow;
+  Columns<Row> columns;
+  columns.add("chip", "", "that it was measured on", &Row::chip, "", In::csv);
+  columns.add("network", "", "that is trained", &Row::network);
+  columns.add("pass", "", "forward or backward", &Row::pass);
+  columns.add("plan", "", "that ran", &Row::way);
+  add_comparison(columns, "us", nullptr, "simulated");
+  columns.add("predicted_us", "us", "by the analytic model", &Row::predicted_us);
+  add_error(columns);
+  return columns;
+}
+
+std::vector<std::string> recurrence_cells(const RecurrenceRow& row) {
+  return {row.network,
+          row.pass,
+          significant(row.comparison.measured, 4),
+          significant(row.comparison.predicted, 4),
+          significant(row.predicted_us, 4),
+          fixed(row.comparison.error_percent(), 1),
+          row.way};
+}
+
+Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
+  constexpr double kNear = 10;
+  constexpr std::array<std::string_view, 2> kPasses{"forward", "backward"};
+  ScoreGroups groups = score_groups("pass", kPasses, rows, &RecurrenceRow::pass);
+  std::string near;
+  for (const std::string_view pass : kPasses) {
+    std::set<std::string> plans, near_plans;
+    for (const RecurrenceRow& row : rows) {
+      if (row.pass == pass) {
+        const std::string plan = row.chip + row.network.substr(0, row.network.rfind(' ')) + row.way;
+        plans.insert(plan);
+        if (std::abs(row.comparison.error_percent()) <= kNear) {
+          near_plans.insert(plan);
+        }
+      }
+    }
+    if (!plans.empty()) {
+      near += std::string(pass) + ": " + std::to_string(near_plans.size()) + " of " + std::to_string(plans.size()) +
+              " plans are within " + fixed(kNear, 0) + " %\n";
+    }
+  }
+  Report report;
+  report.text = "Time of a step of a training recurrence, simulated against measured:\n\n" + to_aligned(groups.table) +
+                '\n' + near;
+  report.json = to_json(score(comparisons_of(rows)));
+  add_rows(recurrence_columns(), rows, report);
+  report.json["passes"] = std::move(groups.json);
+  add_worst(rows, shown_rows, {"network", "pass", "measured us", "simulated us", "predicted us", "error %", "plan"},
+            recurrence_cells, report);
+  return report;
+}
+
 int validate_trainings(const Options& options, std::span<const std::filesystem::path> files,
                        std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
   if (options.given("machine-code")) {
     throw InputError("--machine-code is of inference; these files are of training steps");
   }
-  std::vector<TrainingRow> rows;
+  std::vector<ScoredRow> rows;
   std::vector<RecurrenceRow> recurrences;
   for (const std::filesystem::path& path : files) {
     const CsvReader file(path);
@@ -224,13 +444,129 @@ int validate_trainings(const Options& options, std::span<const std::filesystem::
   }
   if (!recurrences.empty()) {
     output.write(report(recurrences, shown_rows));
-    return score(recurrences).mape_percent <= max_mape ? 0 : 1;
+    return score(comparisons_of(recurrences)).mape_percent <= max_mape ? 0 : 1;
   }
-  if (std::ranges::all_of(rows, &TrainingRow::is_library)) {
+  if (std::ranges::all_of(rows, &ScoredRow::is_library)) {
     throw InputError(files.front().string() + ": no row of onchip's has a time");
   }
   output.write(report(rows, ablations, shown_rows));
   return score(rows).mape_percent <= max_mape ? 0 : 1;
+}
+
+// ---- feed-forward networks ------------------------------------------------------------------------------------------
+
+struct InferenceRow : ScoredRow {  // ms
+  int gpus = 1;
+};
+
+struct Inferences {
+  std::vector<InferenceRow> rows;
+  std::vector<std::string> failed;  // without a time, or with wrong categories
+  std::size_t left_out = 0;         // of libraries, which have no price
+};
+
+// Whether a file's rows are of feed-forward networks.
+bool has_inferences(const CsvReader& file) {
+  return file.has("network") && file.has("wall_ms");
+}
+
+void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<const Ablation> ablations,
+                     KnownFeedForward& known, Inferences& inferences,
+                     const std::function<void(const std::string&)>& say) {
+  const char* plan_column = file.has("plan") ? "plan" : "way";  // of the method of 2020 and the libraries beside it
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    InferenceRow row{{chip.chip.name, file.text(i, "network"), file.text(i, plan_column), {}}};
+    if (!file.has("plan") && !row.way.starts_with(StagedPlan::kName)) {
+      ++inferences.left_out;
+      continue;
+    }
+    if (file.text(i, "wall_ms").empty() || file.text(i, "correct") != "true") {
+      inferences.failed.push_back(row.network + " (" + file.file() + ", row " + std::to_string(i + 1) + ")");
+      continue;
+    }
+    say(std::to_string(i + 1) + " of " + std::to_string(file.size()) + ": " + row.network);
+    try {
+      const auto activity = known.activity(row.network, {.images = file.text(i, "images")});
+      row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
+      const Activity share = largest_share(*activity, row.gpus);
+      const auto network = known.network(row.network);
+      const auto plan = parse_feed_forward_plan(row.way);
+      const InferencePrice price = price_plan(chip.chip, *network, share, plan);
+      row.without = predict_without(chip.chip, ablations, [&](const Chip& changed) {
+        return 1e-3 * price_plan(changed, *network, share, plan).us;
+      });
+      row.comparison = {file.number(i, "wall_ms"), 1e-3 * price.us, 1e-3 * price.low_us, 1e-3 * price.high_us};
+    } catch (const InputError& error) {
+      file.fail(i, error.what());
+    }
+    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
+      file.fail(i, "column 'wall_ms': found " + in_quotes(file.text(i, "wall_ms")) + ": expected a time above 0");
+    }
+    inferences.rows.push_back(std::move(row));
+  }
+}
+
+std::string family_of(const InferenceRow& row) {
+  return row.way.substr(0, row.way.find(' '));
+}
+
+Columns<InferenceRow> inference_columns(bool ablates) {
+  using Row = InferenceRow;
+  Columns<Row> columns;
+  columns.add("chip", "", "that it was measured on", &Row::chip);
+  columns.add("network", "", "as it is asked for", &Row::network);
+  columns.add("gpus", "", "that shared the images", &Row::gpus);
+  columns.add("plan", "", "that ran", &Row::way);
+  add_comparison(columns, "ms", "interval_ms/");
+  add_error(columns);
+  add_inside(columns);
+  if (ablates) {
+    add_without(columns, "ms");
+  }
+  return columns;
+}
+
+std::vector<std::string> inference_cells(const InferenceRow& row) {
+  const Comparison& of = row.comparison;
+  return {row.network + (row.gpus > 1 ? ", " + std::to_string(row.gpus) + " GPUs" : ""),
+          family_of(row),
+          significant(of.measured, 4),
+          significant(of.predicted, 4),
+          significant(of.low, 4),
+          significant(of.high, 4),
+          fixed(of.error_percent(), 1),
+          of.inside() ? "yes" : "no"};
+}
+
+Report report(const Inferences& inferences, const Accuracy& all, std::span<const Ablation> ablations,
+              std::size_t shown_rows) {
+  const std::vector<InferenceRow>& rows = inferences.rows;
+  if (ablations.size() > 1) {
+    return report_worth(scored(rows), ablations);
+  }
+  std::set<std::string> families;
+  std::ranges::transform(rows, std::inserter(families, families.end()), family_of);
+  ScoreGroups groups = score_groups("family", families, rows, family_of);
+  Report report;
+  report.text = "Time of an inference, predicted against measured; nothing was fitted to these rows:\n\n" +
+                to_aligned(groups.table);
+  report.json = to_json(all);
+  report.json["families"] = std::move(groups.json);
+  report.json["failed"] = inferences.failed;
+  report.json["left_out"] = inferences.left_out;
+  add_rows(inference_columns(!ablations.empty()), rows, report);
+  if (!ablations.empty()) {
+    add_ablation(scored(rows), ablations.front(), report);
+  }
+  for (const std::string& failed : inferences.failed) {
+    report.text += "no valid measurement: " + failed + '\n';
+  }
+  if (inferences.left_out > 0) {
+    report.text += std::to_string(inferences.left_out) + " rows are of libraries, which have no price here.\n";
+  }
+  add_worst(rows, shown_rows, {"network", "family", "measured ms", "predicted ms", "low", "high", "error %", "inside"},
+            inference_cells, report);
+  return report;
 }
 
 int validate_inferences(const Options& options, std::span<const std::filesystem::path> files,
@@ -256,12 +592,12 @@ int validate_inferences(const Options& options, std::span<const std::filesystem:
   if (inferences.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time and a plan with a price");
   }
-  std::vector<Comparison> comparisons;
-  std::ranges::transform(inferences.rows, std::back_inserter(comparisons), &InferenceRow::comparison);
-  const Accuracy all = score(comparisons);
+  const Accuracy all = score(comparisons_of(inferences.rows));
   output.write(report(inferences, all, ablations, shown_rows));
   return all.mape_percent <= max_mape && inferences.failed.empty() ? 0 : 1;
 }
+
+// ---- the verb -------------------------------------------------------------------------------------------------------
 
 // The verb's own --without has the simulator's as a case.
 OptionGroup simulator_options_but_without() {
@@ -310,10 +646,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   const double max_mape = parse_quantity(options->text("max-mape"), Dimension::count);
   const auto shown_rows = static_cast<std::size_t>(options->whole("rows", 0, 1000000));
   Output output(*options);
-  std::vector<std::filesystem::path> files;
-  for (const std::string& file : options->list("data")) {
-    files.emplace_back(file);
-  }
+  const std::vector<std::string> given = options->list("data");
+  std::vector<std::filesystem::path> files(given.begin(), given.end());
   if (files.empty()) {
     files = shipped_data();
   }
@@ -339,8 +673,8 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (data.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time");
   }
-  const Scores scores = score_rows(data);
-  output.write(data.ablations.size() > 1 ? report_worth(data) : report(data, scores, shown_rows));
+  const Scores scores = score_rows(data.rows);
+  output.write(report(data, scores, shown_rows));
   const bool any_differs =
       std::ranges::any_of(data.rows, [](const ValidationRow& row) { return row.machine_code == CodeAnswer::differs; });
   const bool is_good = std::ranges::all_of(std::array{scores.in_sample, scores.held_out}, [&](const auto& accuracy) {

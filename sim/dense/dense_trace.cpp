@@ -4,17 +4,228 @@
 #include "model/base/error.hpp"
 #include "model/dense/bitmap.hpp"
 #include "model/dense/fragments.hpp"
-#include "sim/dense/items.hpp"
+#include "model/dense/layout.hpp"
 #include "sim/dense/products.hpp"
+#include "sim/machine/warp_writer.hpp"
+#include "sim/trace/step_shape.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
+
+// Where sums are in shared memory: float [warps][8 * sample tiles][rows with a gap].
+struct Partials {
+  explicit Partials(const DenseGeometry& geometry)
+      : begin(geometry.memory.at(DenseRegion::partials)),
+        rows(16 * geometry.row_tiles + 4),
+        warp_bytes(std::int64_t{4} * 8 * geometry.sample_tiles * rows) {}
+  std::int64_t at(int warp, int sample, int row) const {
+    return begin + warp * warp_bytes + std::int64_t{4} * (sample * rows + row);
+  }
+  std::int64_t begin;
+  int rows;
+  std::int64_t warp_bytes;
+};
+
+// From the warps' sums to the next state, as kernels/dense/combine.cuh does it: what a thread needs of its items, the
+// sums of the warps that have spans, the cell, the word that is published, the input of a later step.
+class Items {
+ public:
+  Items(WarpWriter& out, const DenseLayout& layout, const StepShape& step, int sm, int warp)
+      : out_(out),
+        geometry_(layout.geometry),
+        step_(step),
+        sm_(sm % layout.geometry.sms),
+        group_(sm / layout.geometry.sms),
+        warp_(warp),
+        gated_(layout.geometry.gates > 1),
+        item_rows_(gated_ ? layout.geometry.gates : 2),
+        input_bytes_(gated_ ? 8 : 4) {}
+
+  // A thread's items follow one another at a distance of all threads.
+  int rounds() const {
+    return (geometry_.finished_items - warp_ * kWarpLanes + geometry_.threads - 1) / geometry_.threads;
+  }
+
+  // Registers of what is loaded before the barrier.
+  struct Prepared {
+    int input = kNoRegister, place = kNoRegister, carry = kNoRegister, bias = kNoRegister;
+  };
+  Prepared prepare(int round) const {
+    Prepared result;
+    if (!has(round)) {
+      return result;
+    }
+    const auto load = [&](DenseRegion region, int bytes) {
+      return out_.load(bytes, kNoRegister, [&](int lane) { return at(region, bytes, round, lane); });
+    };
+    result.place = load(DenseRegion::items, 16);
+    result.input = load(DenseRegion::input, input_bytes_);
+    result.carry = gated_ ? load(DenseRegion::carry, 4) : kNoRegister;
+    if (geometry_.network.cell == Cell::gru) {
+      result.bias = load(DenseRegion::bias, 4);
+      result.input = out_.operate(Operation::integer, result.input, result.input + 1);  // the odd unit's are elsewhere
+    }
+    return result;
+  }
+
+  void finish(int round, const Prepared& prepared) const {
+    if (!has(round)) {
+      return;
+    }
+    const int busy = (geometry_.spans + geometry_.warp_spans - 1) / geometry_.warp_spans;
+    const std::vector<int> sums = add_partials(round, busy);
+    int carry = prepared.carry, word = kNoRegister;
+    for (int unit = 0; unit < item_rows_ / geometry_.gates; ++unit) {
+      const int h = cell(sums, unit * geometry_.gates, prepared, carry);
+      word = out_.operate(Operation::conversion, h, word);
+    }
+    word = gated_ ? out_.operate(Operation::integer, word, out_.operate(Operation::shuffle, word)) : word;
+    const int at_state = out_.operate(Operation::integer, out_.operate(Operation::integer, prepared.place));
+    const std::int64_t state = step_.word_bytes * step_.state_words;
+    const auto publish = [&](int steps_later, int value) {
+      out_.access(Operation::global_store, 4, kNoRegister, value, [&](int lane) {
+        const Item of = item(number(round, lane));
+        if (!of.exists || (gated_ && of.unit % 2 != 0)) {
+          return std::int64_t{-1};
+        }
+        const int unit = sm_ * geometry_.units_per_sm + of.unit / 2 * 2;
+        const std::int64_t index = (std::int64_t{unit / kSpanUnits} * geometry_.group_batch + of.sample) * kSpanUnits +
+                                   place_in_span(geometry_.storage, unit);
+        return steps_later * state + step_.word_bytes * group_ * step_.group_words +
+               info(geometry_.network.precision).bytes * index;
+      });
+    };
+    publish(1, out_.operate(Operation::integer, word, at_state));
+    if (geometry_.exchange == ExchangeProtocol::lamport) {
+      publish(1 + kEmptiedAhead, kNoRegister);
+    }
+    if (gated_) {
+      out_.access(Operation::shared_store, 4, kNoRegister, carry,
+                  [&](int lane) { return at(DenseRegion::carry, 4, round, lane); });
+      out_.operate(Operation::integer, prepared.place);  // whether this was the sample's last step
+    }
+    out_.flush();
+  }
+
+  // Of the step after the next, into the buffer that this step has used.
+  void fetch_input() const {
+    out_.branch();
+    for (int round = 0; has(round); ++round) {
+      const int place = out_.load(4, kNoRegister, [&](int lane) {
+        const std::int64_t byte = at(DenseRegion::items, 16, round, lane);
+        return byte < 0 ? byte : byte + 8;
+      });
+      const int from = out_.operate(Operation::integer, out_.operate(Operation::integer, place));
+      const int copies = geometry_.network.cell == Cell::gru ? 2 : 1;  // three gates in two words
+      for (int i = 0; i < copies; ++i) {
+        out_.access(Operation::async_copy, input_bytes_ / copies, kNoRegister, from, [&](int lane) {
+          const std::int64_t byte = at(DenseRegion::input, input_bytes_, round, lane);
+          return byte < 0 ? byte : byte + 4 * i;
+        });
+      }
+      out_.branch();
+    }
+    out_.operate(Operation::other);  // the end of a group of copies
+  }
+
+ private:
+  // Of an SM.
+  struct Item {
+    int unit, sample;
+    bool exists;
+  };
+  // The pairs of one span after another, sample by sample; the first and the last span may be of several SMs.
+  Item item(int i) const {
+    const int pairs_of_sm = geometry_.units_per_sm / 2, samples = geometry_.group_batch;
+    const int pair = gated_ ? i / 2 : i;
+    const bool exists = pair < pairs_of_sm * samples;
+    const int place = exists ? pair : 0;
+    constexpr int kSpanPairs = kSpanUnits / 2;
+    const int before = sm_ * pairs_of_sm % kSpanPairs;
+    const int in_first = std::min(kSpanPairs - before, pairs_of_sm);
+    const bool is_first = place < in_first * samples;
+    const int beyond = place - in_first * samples;
+    const int span = is_first ? 0 : beyond / (kSpanPairs * samples);
+    const int pairs = is_first ? in_first : std::min(kSpanPairs, pairs_of_sm - in_first - kSpanPairs * span);
+    const int in_span = is_first ? place : beyond - kSpanPairs * samples * span;
+    const int pair_of_sm = (is_first ? 0 : in_first + kSpanPairs * span) + in_span % pairs;
+    return {2 * pair_of_sm + (gated_ ? i % 2 : 0), in_span / pairs, exists};
+  }
+
+  int number(int round, int lane) const { return round * geometry_.threads + warp_ * kWarpLanes + lane; }
+  bool has(int round) const { return number(round, 0) < geometry_.finished_items; }
+  // The byte of the lane's item in a region with as many for each.
+  std::int64_t at(DenseRegion region, int bytes, int round, int lane) const {
+    const int i = number(round, lane);
+    return i < geometry_.finished_items ? geometry_.memory.at(region) + std::int64_t{bytes} * i : -1;
+  }
+  // The rows of an item, in the sums of the first `warps` warps.
+  std::vector<int> add_partials(int round, int warps) const {
+    const Partials partials(geometry_);
+    return add_halves(out_, 0, warps, [&](int warp) {
+      const int loads = geometry_.gates == 3 ? 3 : 1;
+      std::vector<int> rows;
+      for (int i = 0; i < loads; ++i) {
+        const int width = 4 * item_rows_ / loads;
+        const int to = out_.load(width, kNoRegister, [&](int lane) {
+          const Item of = item(number(round, lane));
+          const bool is_item = number(round, lane) < geometry_.finished_items;
+          return is_item ? partials.at(warp, of.sample, of.unit * geometry_.gates + i) : -1;
+        });
+        for (int row = 0; row < item_rows_ / loads; ++row) {
+          rows.push_back(to + row);
+        }
+      }
+      return rows;
+    });
+  }
+
+  // The next h of the unit whose gates' sums are [first, first + gates).
+  int cell(const std::vector<int>& sums, int first, const Prepared& prepared, int& carry) const {
+    const auto of = [&](int gate) { return sums[static_cast<std::size_t>(first + gate)]; };
+    const auto x = [&](int) { return out_.operate(Operation::conversion, prepared.input); };
+    const auto total = [&](int gate) { return out_.operate(Operation::fp32, of(gate), x(gate)); };
+    const auto tanh = [&](int value) {
+      return out_.operate(Operation::fp32, out_.logistic(out_.operate(Operation::fp32, value)));
+    };
+    switch (geometry_.network.cell) {
+      case Cell::relu: {
+        const int h = total(0);
+        return out_.operate(Operation::integer, out_.operate(Operation::integer, h), h);
+      }
+      case Cell::tanh:
+        return tanh(total(0));
+      case Cell::lstm: {
+        const int added = out_.operate(Operation::fp32, out_.logistic(total(0)), tanh(total(2)));
+        carry = out_.operate(Operation::fp32, out_.logistic(total(1)), carry, added);
+        return out_.operate(Operation::fp32, out_.logistic(total(3)), tanh(carry));
+      }
+      case Cell::gru: {
+        const int reset = out_.logistic(total(0)), update = out_.logistic(total(1));
+        const int biased = out_.operate(Operation::fp32, of(2), prepared.bias);
+        const int candidate = tanh(out_.operate(Operation::fp32, reset, biased, x(2)));
+        carry = out_.operate(Operation::fp32, update, out_.operate(Operation::fp32, carry, candidate), candidate);
+        return carry;
+      }
+    }
+    return kNoRegister;
+  }
+
+  WarpWriter& out_;
+  const DenseGeometry& geometry_;
+  const StepShape& step_;
+  int sm_, group_, warp_;
+  bool gated_;
+  int item_rows_, input_bytes_;  // of an item
+};
 
 constexpr int kWordBytes = 4, kLoadBytes = 16;
 

@@ -4,6 +4,7 @@
 // tiles of weights, of which those in shared memory are loaded ahead.
 #pragma once
 
+#include "model/dense/fragments.hpp"
 #include "sim/machine/warp_writer.hpp"
 
 #include <algorithm>
@@ -34,27 +35,121 @@ class Products {
   Products(WarpWriter& out, const ProductShape& shape, int warp, StateAddress address, FetchTile fetch)
       : out_(out), shape_(shape), warp_(warp), address_(std::move(address)), fetch_(std::move(fetch)) {}
 
-  void poll(int group) const;
+  void poll(int group) const {
+    for (int i = 0; i < group_loads(group); ++i) {
+      const int place = warp_ * shape_.warp_spans + group * shape_.group_spans + i / shape_.sample_tiles;
+      out_.access(Operation::global_load, kStateLoadBytes, state_register(group, i), kNoRegister, [&](int lane) {
+        const int sample = i % shape_.sample_tiles * kTileSamples + lane / 4;
+        const bool is_there = place < shape_.spans && sample < shape_.samples;
+        return is_there ? address_(place, sample) + kStateLoadBytes * (lane % 4) : -1;
+      });
+    }
+  }
+
   // The first two groups.
-  void ask() const;
+  void ask() const {
+    for (int group = 0; group < std::min(2, shape_.groups()); ++group) {
+      poll(group);
+    }
+  }
+
   // The first tiles are on their way before the words are there.
-  void fetch_first() const;
+  void fetch_first() const {
+    for (int tile = 0; tile < shape_.tiles_ahead; ++tile) {
+      fetch_(tile, tile_register(tile));
+    }
+  }
+
   // All groups, of which the first two have been asked for.
-  void multiply() const;
+  void multiply() const {
+    int fetched = shape_.tiles_ahead;
+    for (int group = 0; group < shape_.groups(); ++group) {
+      if (group > 0 || shape_.awaits_first) {
+        look(group);
+      }
+      if (group > 0 && group + 1 < shape_.groups()) {
+        poll(group + 1);
+      }
+      const int of_group = shape_.group_spans * shape_.span_tiles * shape_.row_tiles;
+      for (int tile = group * of_group; tile < std::min((group + 1) * of_group, shape_.tiles); ++tile) {
+        multiply(tile, fetched);
+      }
+    }
+    out_.flush();
+  }
+
   // The sums of all chains, two rows of a sample at once; `address`: of a row and a sample in shared memory.
-  void store_partials(const std::function<std::int64_t(int row, int sample)>& address) const;
+  void store_partials(const std::function<std::int64_t(int row, int sample)>& address) const {
+    for (int row = 0; row < shape_.row_tiles; ++row) {
+      for (int j = 0; j < shape_.sample_tiles; ++j) {
+        int total = sum(0, row, j);
+        for (int chain = 1; chain < shape_.chains; ++chain) {
+          for (int k = 0; k < 4; ++k) {
+            const int added = out_.operate(Operation::fp32, total, sum(chain, row, j));
+            total = k == 3 ? added : total;
+          }
+        }
+        for (int k = 0; k < 2; ++k) {
+          out_.access(Operation::shared_store, 8, kNoRegister, total,
+                      [&](int lane) { return address(lane / 4 * 2 + 16 * row, lane % 4 * 2 + kTileSamples * j + k); });
+        }
+      }
+    }
+  }
 
  private:
+  static constexpr int kTileSamples = 8;
+  static constexpr int kStateWordBytes = 4, kStateLoadBytes = 16;
+  // Registers of what outlives a line: what was asked for of the state, tiles from shared memory.
+  static constexpr int kStateRegisters = 256, kMostOfGroup = 16;
+  static constexpr int kTileRegisters = kStateRegisters + 2 * 4 * kMostOfGroup, kMostAhead = 4;
+
   int group_loads(int group) const {
     return std::min(shape_.group_spans, shape_.warp_spans - group * shape_.group_spans) * shape_.sample_tiles;
   }
   int sum(int chain, int row, int samples) const {
     return WarpWriter::sum((chain * shape_.row_tiles + row) * shape_.sample_tiles + samples);
   }
-  int state_register(int group, int load) const;
-  static int tile_register(int shared_tile);
-  void look(int group) const;
-  void multiply(int tile, int& fetched) const;
+  int state_register(int group, int load) const {
+    return kStateRegisters + 4 * (group % 2 * kMostOfGroup + load % kMostOfGroup);
+  }
+
+  static int tile_register(int shared_tile) { return kTileRegisters + 4 * (shared_tile % kMostAhead); }
+
+  // The largest of all words, two of them at once, but not before the last products of the group before have begun; a
+  // vote.
+  void look(int group) const {
+    const int row = std::max(0, group * shape_.group_spans * shape_.span_tiles - shape_.chains);
+    const int after = group == 0 ? kNoRegister : sum(row % shape_.chains, 0, 0);
+    const bool is_there = group < 2 && !shape_.awaits_first;
+    int largest = kNoRegister;
+    for (int i = 0; i < group_loads(group); ++i) {
+      int of_load = after;
+      for (int word = 0; word < kStateLoadBytes / kStateWordBytes; word += 2) {
+        const int from = is_there ? kNoRegister : state_register(group, i) + word;
+        of_load = out_.operate(Operation::integer, of_load, from, is_there ? kNoRegister : from + 1);
+      }
+      largest = i % 2 == 0 ? out_.operate(Operation::integer, largest, of_load)
+                           : out_.operate(Operation::integer, largest, of_load);
+    }
+    out_.branch(out_.operate(Operation::other, largest));
+  }
+
+  void multiply(int tile, int& fetched) const {
+    const int shared = shared_tiles_before(tile, shape_.shared_tiles, shape_.tiles);
+    const bool in_shared = is_in_shared(tile, shape_.shared_tiles, shape_.tiles);
+    const int weights = in_shared ? tile_register(shared) : kNoRegister;
+    const int chain = tile / shape_.row_tiles % shape_.chains;
+    for (int j = 0; j < shape_.sample_tiles; ++j) {
+      const int to = sum(chain, tile % shape_.row_tiles, j);
+      out_.operate(Operation::tensor, to,
+                   {to, weights, weights == kNoRegister ? kNoRegister : weights + 3, kNoRegister});
+    }
+    if (in_shared && fetched < shape_.shared_tiles) {
+      fetch_(fetched, tile_register(fetched));
+      ++fetched;
+    }
+  }
 
   WarpWriter& out_;
   ProductShape shape_;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/exchange/exchange.hpp"
 
-#include "sim/exchange/sm_place.hpp"
+#include "model/exchange/state.hpp"
 #include "sim/machine/block_barrier.hpp"
-#include "sim/machine/event_queue.hpp"
+#include "sim/machine/sm.hpp"
+#include "sim/machine/warp_writer.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -19,6 +23,57 @@ constexpr double kNotYet = std::numeric_limits<double>::infinity();
 // What a partition issues for a warp, read off machine code for sm_90. Of a poll: two comparisons for each word, at
 // half rate, and its load; the count of polls, the branch. Of a round: four empty words and an address for each.
 constexpr double kPollIssueCycles = 9, kPollIssueCyclesPerWord = 5, kRoundIssueCyclesPerWord = 6;
+
+// Where an SM is on the chip, in no order that matters to the exchange: a hash, the finaliser of SplitMix64.
+std::uint64_t place_of(int sm) {
+  std::uint64_t x = static_cast<std::uint64_t>(sm) + 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+// The half of L2 that it is near to.
+int side_of(int sm) {
+  return static_cast<int>(place_of(sm) & 1);
+}
+// From L2's nearest SM, -1/2, to its farthest, 1/2.
+double distance_of(int sm) {
+  return static_cast<double>(place_of(sm) >> 32) * 0x1p-32 - 0.5;
+}
+
+// Events in order of the whole cycle they fall in, those of one cycle in the order in which they came: a list for every
+// cycle, because simulated exchanges have millions of events within some thousand cycles.
+// Event: has `at`, in cycles, not negative.
+template <typename Event>
+class EventQueue {
+ public:
+  // While run() works: not before the cycle of the event that it works on.
+  void push(const Event& event) {
+    const std::size_t cycle = std::max(static_cast<std::size_t>(event.at), now_);
+    if (cycle >= cycles_.size()) {
+      cycles_.resize(cycle + 1024);
+    }
+    cycles_[cycle].push_back(event);
+    ++waiting_;
+  }
+
+  // Calls work(event) for every event, also for those that are pushed meanwhile.
+  template <typename Work>
+  void run(Work&& work) {
+    for (now_ = 0; waiting_ > 0; ++now_) {
+      for (std::size_t i = 0; i < cycles_[now_].size(); ++i) {
+        const Event event = cycles_[now_][i];  // the list may move
+        --waiting_;
+        work(event);
+      }
+      cycles_[now_].clear();
+    }
+    now_ = 0;
+  }
+
+ private:
+  std::vector<std::vector<Event>> cycles_;
+  std::size_t now_ = 0, waiting_ = 0;
+};
 
 // All stores and polls of one step's exchange. Times count from `start`, before which nothing happens.
 class Exchange {
@@ -392,6 +447,84 @@ PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const s
   }
   result.step_cycles = (mean(computed) - first) / options.steps;
   return result;
+}
+
+// ---- its microbenchmark ---------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kWordBytes = 16;
+
+// What follows the barrier after staging, of an SM whose outbox lies behind the state in shared memory. Global
+// addresses count from the first word that it emits.
+WarpTrace body(const ExchangeBench& bench, int warp) {
+  const int words = bench.state_bytes / kWordBytes, own = words / bench.sms;
+  const bool emits = kWarpLanes * warp < own;
+  WarpWriter out{CompilerView{}};
+  const auto word = [&](std::int64_t first) {
+    return [=](int lane) {
+      const int i = kWarpLanes * warp + lane;
+      return i < own ? first + std::int64_t{kWordBytes} * i : -1;
+    };
+  };
+  // Whether the clock is to be read, and whether this was the last step.
+  out.integers(3);
+  out.branch();
+  out.converge();
+  out.branch();
+  for (int i = 0; i < 4; ++i) {
+    out.operate(Operation::other);
+  }
+  const int read = emits ? out.load(kWordBytes, kNoRegister, word(std::int64_t{kWordBytes} * own)) : kNoRegister;
+  out.barrier();
+  out.branch();
+  if (emits) {
+    const int emitted = out.load(kWordBytes, kNoRegister, word(bench.state_bytes));
+    int changed = kNoRegister;
+    for (int i = 0; i < 24; ++i) {  // a multiplication and a mask for each element, all before the stores
+      changed = out.operate(Operation::integer, read + i % 4);
+    }
+    out.flush();
+    out.access(Operation::global_store, kWordBytes, kNoRegister, emitted, word(0));
+    out.access(Operation::global_store, kWordBytes, kNoRegister, kNoRegister, word(bench.state_bytes));
+    out.access(Operation::shared_store, kWordBytes, kNoRegister, changed, word(bench.state_bytes));
+  }
+  out.converge();
+  out.fill(kLoopInstructions);
+  out.branch();
+  return out.take();
+}
+
+}  // namespace
+
+double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, const ExchangeOptions& options) {
+  const int words = bench.state_bytes / kWordBytes, own = words / bench.sms;
+  BlockTrace block;
+  for (int warp = 0; warp < bench.threads / kWarpLanes; ++warp) {
+    block.warps.push_back(body(bench, warp));
+  }
+  const SmRun run = run_sm(chip, {&block, 1});
+  const int line_words = line_words_for(own);
+  std::vector<SmBody> bodies(static_cast<std::size_t>(bench.sms));
+  for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
+    for (const std::int64_t end : run.warp_end) {
+      bodies[sm].warp_end.push_back(static_cast<double>(end));
+    }
+    for (const IssueEvent& store : run.global_stores) {
+      const WarpTrace& warp = block.warps[store.warp];
+      for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {
+        if (const auto word = static_cast<int>(address / kWordBytes); word < own) {
+          add_emission(bodies[sm], line_words, static_cast<int>(sm) * own + word, static_cast<double>(store.cycle));
+        }
+      }
+    }
+  }
+  const ExchangeShape shape{.state_words = words,
+                            .threads = bench.threads,
+                            .loads_in_flight = bench.loads_in_flight,
+                            .poll_delay = bench.poll_delay,
+                            .line_words = line_words};
+  return run_exchange(chip, shape, bodies, options).step_cycles;
 }
 
 }  // namespace onchip

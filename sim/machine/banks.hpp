@@ -69,25 +69,10 @@ struct BankPhases {
   int banks_of_a_set = 1;
 };
 
-// Of all phases of an access.
-struct PhaseCount {
-  int wavefronts = 0;
-  int active = 0;    // phases that have an active lane
-  int granules = 0;  // distinct ones in each
-};
-
-// Counts an access to at most 32 sets, and writes how many distinct granules each phase asks for from which set:
-// [32 / lanes, lanes], of which only the first columns, as many as there are sets, are not 0.
-using VectorCounter = PhaseCount (*)(const SharedAccess& access, const BankPhases& phases, std::uint8_t* of_set);
-
-// Null where the processor lacks the instructions (sim/machine/bank_vectors.cpp).
-VectorCounter vector_counter();
-
 // Counts accesses one after another; keeps its scratch memory, so each thread needs its own.
 class BankModel {
  public:
-  // Without a vector counter, and for more than 32 sets, it counts lane by lane; the costs are the same.
-  explicit BankModel(const BankGeometry& geometry, VectorCounter count_by_vectors = vector_counter());
+  explicit BankModel(const BankGeometry& geometry);
 
   BankCost count(const SharedAccess& access);
   // The same, and adds the bank words delivered to heat[bank].
@@ -96,18 +81,11 @@ class BankModel {
  private:
   const BankPhases& phases_of(int width) const;
   void make_room(std::span<const std::uint64_t> addresses, int shift);
-  template <int kLanes, bool kPlain>
-  PhaseCount count_lanes(const SharedAccess& access, const BankPhases& phases);
-  template <int kLanes>
-  PhaseCount count_phases(const SharedAccess& access, const BankPhases& phases);
-  PhaseCount count_granules(const SharedAccess& access, const BankPhases& phases);
-  PhaseCount count_lane_by_lane(const SharedAccess& access, const BankPhases& phases);
 
-  VectorCounter count_by_vectors_;
   std::array<BankPhases, 5> phases_;           // by the logarithm of the width
-  std::vector<std::uint8_t> of_set_;           // as a vector counter writes them, or [sets] if those are more than 32
+  std::vector<int> of_set_, of_phase_;         // [sets]: granules of the last access, of one of its phases
   std::vector<std::uint16_t> asked_in_phase_;  // [granules]
-  int phase_ = 0;                              // number of the last one counted lane by lane
+  int phase_ = 0;                              // number of the last one
 };
 
 }  // namespace onchip

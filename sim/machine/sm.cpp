@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/machine/sm.hpp"
 
+#include "model/chip/chip.hpp"
 #include "sim/machine/block_barrier.hpp"
-#include "sim/machine/load_store.hpp"
-#include "sim/machine/pipes.hpp"
-#include "sim/machine/scoreboard.hpp"
+#include "sim/trace/trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
+#include <cstdint>
+#include <deque>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -29,6 +33,199 @@ int lines(std::span<const std::uint64_t> addresses) {
   }
   return std::max(1, count);
 }
+
+BankCost total(const std::vector<BankCost>& costs) {
+  BankCost sum;
+  for (const BankCost& cost : costs) {
+    sum += cost;
+  }
+  return sum;
+}
+
+// When each register of one warp has its value. Measured latencies hold a share of their loop's overhead (4.21 cycles
+// for an FFMA of 4), so results come at the nearest whole cycle.
+class Scoreboard {
+ public:
+  // The first cycle at which all operands are there, and the destination's earlier value, too.
+  std::int64_t ready_at(const Instruction& instruction) const {
+    std::int64_t cycle = instruction.destination == kNoRegister ? 0 : ready_[instruction.destination];
+    for (const Register source : instruction.sources) {
+      cycle = source == kNoRegister ? cycle : std::max(cycle, ready_[source]);
+    }
+    return cycle;
+  }
+
+  void write(const Instruction& instruction, double result_cycle) {
+    const std::int64_t cycle = std::llround(result_cycle);
+    const int end = std::min(kRegisters, instruction.destination + words_of_a_lane(instruction));
+    for (int i = instruction.destination; i < end && i != kNoRegister; ++i) {
+      ready_[i] = cycle;
+    }
+  }
+
+ private:
+  std::array<std::int64_t, kRegisters> ready_{};
+};
+
+// ---- the arithmetic pipes of one partition --------------------------------------------------------------------------
+
+// What each class of instruction takes of them. A pipe that takes 1.26 cycles per instruction on average starts one at
+// 0, 1.26, 2.52, ..., so at whole cycles 0, 1, 2, 3, 5. half2 arithmetic and conversions of halves share one.
+enum class Unit : std::uint8_t { integer, half, fp32, special, tensor, load_store, barrier, none };
+constexpr int kArithmeticPipes = 5;
+
+// An access without an active lane comes back from the load/store unit without a round trip: 8 such global loads, each
+// used by the next instruction, take 29 cycles each on an H100.
+constexpr double kNoLanesLatencyCycles = 28;
+
+struct OperationTiming {
+  Unit unit = Unit::none;
+  double issue_cycles = 0;    // of its unit; load_store: see LoadStoreUnit
+  double latency_cycles = 0;  // issue to use of the result, without waiting
+};
+using TimingTable = std::array<OperationTiming, kOperationNames.size()>;  // by Operation
+
+// Of the microbenchmarks, 64 dependent FFMA and the branch back to the first of them take 13.3 cycles more than the
+// FFMAs' 4 each; of LOP3, IADD3, SHF and PRMT 13 to 14.
+constexpr double kBranchCycles = 13;
+
+TimingTable timing_table(const Chip& chip) {
+  // A tanh is an exponential and a reciprocal with about five dependent fp32 instructions around them.
+  const double special = std::max<double>(chip.arithmetic_latency_cycles,
+                                          (chip.tanh_latency_cycles - 5 * chip.arithmetic_latency_cycles) / 2);
+  // The measured chain is of shuffles and additions.
+  const double shuffle = chip.shuffle_latency_cycles - chip.arithmetic_latency_cycles;
+  TimingTable table;
+  const auto set = [&](Operation operation, Unit unit, double issue, double latency) {
+    table[static_cast<int>(operation)] = {unit, issue, latency};
+  };
+  set(Operation::integer, Unit::integer, chip.integer_issue_cycles, chip.arithmetic_latency_cycles);
+  // HADD2.F32 and HFMA2 share a pipe and its rate. The measured half2_issue is better, and its latency longer: of plain
+  // multiply-adds ptxas gives every other one to a second pipe (HFMA2.MMA), which cannot take one half of a register as
+  // both, as the kernel's products do.
+  set(Operation::half2, Unit::half, chip.conversion_issue_cycles, chip.arithmetic_latency_cycles);
+  set(Operation::conversion, Unit::half, chip.conversion_issue_cycles, chip.arithmetic_latency_cycles);
+  set(Operation::fp32, Unit::fp32, chip.fp32_issue_cycles, chip.arithmetic_latency_cycles);
+  set(Operation::special, Unit::special, chip.special_issue_cycles, special);
+  set(Operation::tensor, Unit::tensor, chip.tensor_issue_cycles, chip.tensor_latency_cycles);
+  set(Operation::shuffle, Unit::load_store, chip.lds_instruction_cycles, std::max(1.0, shuffle));
+  set(Operation::shared_load, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
+  set(Operation::shared_store, Unit::load_store, chip.lds_instruction_cycles, 0);
+  set(Operation::matrix_load, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
+  set(Operation::shared_atomic, Unit::load_store, chip.lds_instruction_cycles, chip.lds_latency_cycles);
+  set(Operation::global_load, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
+  set(Operation::global_store, Unit::load_store, chip.lds_instruction_cycles, 0);
+  set(Operation::async_copy, Unit::load_store, chip.lds_instruction_cycles, chip.l2_latency_cycles);
+  set(Operation::barrier, Unit::barrier, 1, 0);
+  set(Operation::other, Unit::none, 1, chip.arithmetic_latency_cycles);
+  set(Operation::branch, Unit::none, 1, kBranchCycles);
+  return table;
+}
+
+class Pipe {
+ public:
+  bool can_start(std::int64_t cycle) const { return free_at_ < static_cast<double>(cycle + 1); }
+  void start(std::int64_t cycle, double issue_cycles) {
+    free_at_ = std::max(free_at_, static_cast<double>(cycle)) + issue_cycles;
+  }
+  std::int64_t next_start() const { return static_cast<std::int64_t>(free_at_); }
+
+ private:
+  double free_at_ = 0;
+};
+
+// ---- the load/store unit --------------------------------------------------------------------------------------------
+
+// A queue in front of it for every partition, and one data path, which serves
+// shared-memory accesses wavefront by wavefront, shuffles, and what goes to L2 as 128-byte pieces, in the order of
+// their issue.
+//
+//   start  = max(issue, end of the one before)
+//   end    = start + max(instruction cycles, wavefronts * wavefront cycles)
+//   result = start + latency + cycles per word beyond the first 4 bytes of a lane + wavefronts beyond the ideal
+class LoadStoreUnit {
+ public:
+  explicit LoadStoreUnit(const Chip& chip)
+      : wavefront_cycles_(chip.lds_wavefront_cycles),
+        per_word_cycles_(chip.lds_latency_per_word_cycles),
+        depth_(static_cast<std::size_t>(chip.load_store_queue)),
+        queues_(static_cast<std::size_t>(chip.partitions)) {}
+
+  // Whether the partition's queue has room at this cycle; if not, next_room says when.
+  bool has_room(int partition, std::int64_t cycle) {
+    std::deque<double>& queue = queues_[partition];
+    while (!queue.empty() && queue.front() <= static_cast<double>(cycle)) {
+      queue.pop_front();
+    }
+    return queue.size() < depth_;
+  }
+  std::int64_t next_room(int partition) const {
+    return static_cast<std::int64_t>(std::ceil(queues_[partition].front()));
+  }
+
+  struct Access {
+    double instruction_cycles = 1, latency_cycles = 0;
+    int width = 4, wavefronts = 1, ideal = 1;
+  };
+  // Takes an access at this cycle; returns the cycle at which its result is there.
+  double take(int partition, std::int64_t cycle, const Access& access) {
+    const double start = std::max(static_cast<double>(cycle), free_at_);
+    free_at_ = start + std::max(access.instruction_cycles, access.wavefronts * wavefront_cycles_);
+    queues_[partition].push_back(start);
+    return start + access.latency_cycles + per_word_cycles_ * std::max(0, access.width / 4 - 1) +
+           wavefront_cycles_ * std::max(0, access.wavefronts - access.ideal);
+  }
+
+  double free_at() const { return free_at_; }
+
+ private:
+  double wavefront_cycles_, per_word_cycles_;
+  std::size_t depth_;
+  double free_at_ = 0;
+  std::vector<std::deque<double>> queues_;  // [partitions]: when each waiting access starts
+};
+
+// ---- warps ----------------------------------------------------------------------------------------------------------
+
+class Scheduler {
+ public:
+  explicit Scheduler(Scheduling policy) : policy_(policy), last_(policy == Scheduling::round_robin ? 0 : kNone) {}
+
+  void add(int warp) { warps_.push_back(warp); }
+
+  // The first warp that `can_issue`, -1 if none can.
+  template <typename CanIssue>
+  int pick(CanIssue&& can_issue) {
+    const std::size_t count = warps_.size();
+    if (policy_ != Scheduling::round_robin) {
+      if (last_ < count && can_issue(warps_[last_])) {
+        return warps_[last_];
+      }
+      for (std::size_t n = 0; n < count; ++n) {
+        const std::size_t i = policy_ == Scheduling::greedy_then_oldest ? n : count - 1 - n;
+        if (i != last_ && can_issue(warps_[i])) {
+          last_ = i;
+          return warps_[i];
+        }
+      }
+      return -1;
+    }
+    for (std::size_t i = 1; i <= count; ++i) {
+      const std::size_t next = (last_ + i) % count;
+      if (can_issue(warps_[next])) {
+        last_ = next;
+        return warps_[next];
+      }
+    }
+    return -1;
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  Scheduling policy_;
+  std::vector<int> warps_;
+  std::size_t last_;  // that issued; greedy: none yet
+};
 
 class Simulation {
  public:
@@ -366,6 +563,32 @@ class Simulation {
 };
 
 }  // namespace
+
+BankCost SmRun::loads() const {
+  return total(warp_loads);
+}
+BankCost SmRun::stores() const {
+  return total(warp_stores);
+}
+
+SmRun& SmRun::operator+=(const SmRun& after) {
+  if (warp_end.empty()) {
+    return *this = after;
+  }
+  const auto add = [](auto& to, const auto& from) {
+    std::transform(to.begin(), to.end(), from.begin(), to.begin(), [](auto a, const auto& b) { return a += b; });
+  };
+  add(causes, after.causes);
+  add(issued, after.issued);
+  add(warp_loads, after.warp_loads);
+  add(warp_stores, after.warp_stores);
+  add(heat, after.heat);
+  for (std::size_t w = 0; w < warp_end.size(); ++w) {
+    warp_end[w] = cycles + after.warp_end[w];
+  }
+  cycles += after.cycles;
+  return *this;
+}
 
 SharedAccess shared_access(const WarpTrace& warp, const Instruction& instruction) {
   const Operation operation = instruction.operation;

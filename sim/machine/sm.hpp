@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One SM, cycle by cycle: partitions of warps, each with a scheduler that issues one instruction per cycle, scoreboards
-// (sim/machine/scoreboard.hpp), arithmetic pipes (sim/machine/pipes.hpp), the load/store unit
-// (sim/machine/load_store.hpp) with the banks of shared memory (sim/machine/banks.hpp), and barriers
-// (sim/machine/block_barrier.hpp). Cycles in which nothing can issue are skipped. Instructions of a loop that is longer
-// than a partition's instruction cache come to it one after another, at most kInstructionsAhead before the first warp
-// needs them, slower still if the SM's does not hold the loop; they serve the other warps, too.
+// and arithmetic pipes, the load/store unit with the banks of shared memory (banks.hpp), and barriers
+// (block_barrier.hpp). Cycles in which nothing can issue are skipped. Instructions of a loop that is longer than a
+// partition's instruction cache come to it one after another, at most kInstructionsAhead before the first warp needs
+// them, slower still if the SM's does not hold the loop; they serve the other warps, too.
 //
 // Not modelled: other misses of the instruction caches, register banks, the L1 cache (a global load takes what L2
 // takes), registers that are overwritten while an earlier instruction still reads them.
@@ -14,7 +13,6 @@
 #include "model/chip/instructions.hpp"
 #include "sim/machine/banks.hpp"
 #include "sim/machine/published.hpp"
-#include "sim/machine/scheduler.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <array>
@@ -22,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -39,6 +38,18 @@ using Causes = std::array<double, kCauseNames.size()>;  // cycles, by Cause
 // Of a stream buffer that prefetches: 16 lines (Huerta et al., "Analyzing Modern NVIDIA GPU cores", 2025), of 128
 // bytes.
 inline constexpr int kInstructionsAhead = 16 * 128 / kInstructionBytes;
+
+// In which order a partition's scheduler looks at its warps. Warp w of a block belongs to partition w mod partitions.
+// NVIDIA's since Turing are greedy, then take the youngest: R. Huerta, M. Abaie Shoushtary, J.-L. Cruz, A. Gonzalez,
+// "Analyzing Modern NVIDIA GPU cores", arXiv 2503.20481, 2025. Warps of a block are the younger the higher their
+// number.
+enum class Scheduling : std::uint8_t {
+  greedy_then_youngest,  // the warp that issued last while it can, then the highest number
+  greedy_then_oldest,    // the same, then the lowest number
+  round_robin,           // the warp after the one that issued last
+};
+inline constexpr std::array<std::string_view, 3> kSchedulingNames{"greedy_then_youngest", "greedy_then_oldest",
+                                                                  "round_robin"};
 
 struct SmOptions {
   Scheduling scheduling = Scheduling::greedy_then_youngest;

@@ -6,7 +6,7 @@
 //   0 ... 95     the fp32 sums
 //   96 ... 235   everything else, in turn
 //   236 ... 251  copies from L2 that are under way, four registers (16 bytes) each
-//   256 ... 511  what is kept from one line to later ones (sim/training/recurrence_trace.cpp)
+//   256 ... 511  what is kept from one line to later ones (sim/training/simulate_recurrence.cpp)
 #pragma once
 
 #include "model/banks/bank_rule.hpp"
@@ -151,5 +151,19 @@ class WarpWriter {
   WarpTrace line_, trace_;
   int next_ = 0;
 };
+
+// The rows of `count` warps' sums from warp `first` on, added up, halves first. `load(warp)`: the registers of one's.
+template <typename Load>
+std::vector<int> add_halves(WarpWriter& out, int first, int count, const Load& load) {
+  if (count == 1) {
+    return load(first);
+  }
+  std::vector<int> rows = add_halves(out, first, count / 2, load);
+  const std::vector<int> others = add_halves(out, first + count / 2, count - count / 2, load);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    rows[row] = out.operate(Operation::fp32, rows[row], others[row]);
+  }
+  return rows;
+}
 
 }  // namespace onchip

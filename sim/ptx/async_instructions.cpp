@@ -8,10 +8,9 @@
 #include <string>
 
 namespace onchip::ptx {
+namespace {
 
 // ---- asynchronous copies --------------------------------------------------------------------------------------------
-
-namespace {
 
 // The copies of a lane's groups before `end` land.
 void land(Warp& warp, int lane, u32 end) {
@@ -25,8 +24,7 @@ void land(Warp& warp, int lane, u32 end) {
   std::erase_if(warp.copies, lands);
 }
 
-}  // namespace
-
+// At[3], if there: bytes to read, zeros behind.
 void cp_async(Warp& warp, const Instruction& i, u32 lanes) {
   static constexpr std::byte kZeros[16]{};
   const u32 bytes = *warp.lanes<u32>(i.at[2]);
@@ -58,6 +56,7 @@ void cp_async_commit(Warp& warp, const Instruction&, u32 lanes) {
   for_lanes(lanes, [&](int lane) { ++warp.copy_group[lane]; });
 }
 
+// At[0]: groups that may be left.
 void cp_async_wait(Warp& warp, const Instruction& i, u32 lanes) {
   if (warp.copies.empty()) {
     return;
@@ -73,8 +72,6 @@ void cp_async_wait_all(Warp& warp, const Instruction&, u32 lanes) {
 // ---- transaction barriers -------------------------------------------------------------------------------------------
 // An mbarrier object is opaque 8 bytes of shared memory; here: arrivals per phase, arrivals and bytes outstanding, the
 // parity of the phase, and a mark that it was initialised.
-
-namespace {
 
 struct Barrier {
   u32 expected = 0, pending = 0;
@@ -132,8 +129,6 @@ void arrive(Warp& warp, const Instruction& i, int lane, s32 bytes) {
   write_barrier(place, lane, barrier);
 }
 
-}  // namespace
-
 void mbarrier_init(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {
     const u32 count = warp.lanes<u32>(i.at[1])[lane];
@@ -144,14 +139,17 @@ void mbarrier_init(Warp& warp, const Instruction& i, u32 lanes) {
   });
 }
 
+// _, [barrier]
 void mbarrier_arrive(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { arrive(warp, i, lane, 0); });
 }
 
+// _, [barrier], bytes
 void mbarrier_arrive_expect(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { arrive(warp, i, lane, static_cast<s32>(warp.lanes<u32>(i.at[2])[lane])); });
 }
 
+// p, [barrier], parity
 void mbarrier_wait_parity(Warp& warp, const Instruction& i, u32 lanes) {
   u32 ended = 0;
   for_lanes(lanes, [&](int lane) {
@@ -162,23 +160,31 @@ void mbarrier_wait_parity(Warp& warp, const Instruction& i, u32 lanes) {
   to = (to & ~lanes) | ended;
 }
 
+// Puts bytes where they belong, and counts them at the mbarrier of the instruction's last operand, which is `which` of
+// its addresses.
+void deliver(Warp& warp, const Instruction& i, int which, int lane, const SharedPlace& to, const void* from, u32 bytes,
+             const char* what) {
+  const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, i.operands - 1, which, lane));
+  if (to.block != counts.block) {
+    throw LaneFault{lane, std::string(what) + " and its mbarrier are in different blocks"};
+  }
+  std::memcpy(&to.block->shared[to.at], from, bytes);
+  std::memset(&to.block->written[to.at], kWritten, bytes);
+  Barrier barrier = read_barrier(counts, lane);
+  barrier.bytes -= static_cast<s32>(bytes);
+  write_barrier(counts, lane, barrier);
+}
+
 void st_async(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {
     const u64 address = address_of(warp, i, 0, 0, lane);
     check_aligned(lane, address, 4);
-    const SharedPlace to = shared_place(warp, lane, address, 4);
-    const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, 2, 1, lane));
-    if (to.block != counts.block) {
-      throw LaneFault{lane, "an asynchronous store and its mbarrier are in different blocks"};
-    }
-    std::memcpy(&to.block->shared[to.at], &warp.lanes<u32>(i.at[1])[lane], 4);
-    std::memset(&to.block->written[to.at], kWritten, 4);
-    Barrier barrier = read_barrier(counts, lane);
-    barrier.bytes -= 4;
-    write_barrier(counts, lane, barrier);
+    deliver(warp, i, 1, lane, shared_place(warp, lane, address, 4), &warp.lanes<u32>(i.at[1])[lane], 4,
+            "an asynchronous store");
   });
 }
 
+// [shared], [global], bytes, [barrier]
 void cp_async_bulk(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {
     const u32 bytes = warp.lanes<u32>(i.at[2])[lane];
@@ -189,15 +195,7 @@ void cp_async_bulk(Warp& warp, const Instruction& i, u32 lanes) {
     check_aligned(lane, address, 16);
     check_aligned(lane, from, 16);
     const SharedPlace to = shared_place(warp, lane, address, bytes);
-    const SharedPlace counts = barrier_place(warp, lane, address_of(warp, i, 3, 2, lane));
-    if (to.block != counts.block) {
-      throw LaneFault{lane, "a bulk copy and its mbarrier are in different blocks"};
-    }
-    std::memcpy(&to.block->shared[to.at], in_global(warp, lane, from, bytes, false), bytes);
-    std::memset(&to.block->written[to.at], kWritten, bytes);
-    Barrier barrier = read_barrier(counts, lane);
-    barrier.bytes -= static_cast<s32>(bytes);
-    write_barrier(counts, lane, barrier);
+    deliver(warp, i, 2, lane, to, in_global(warp, lane, from, bytes, false), bytes, "a bulk copy");
   });
 }
 
@@ -210,5 +208,29 @@ void mapa(Warp& warp, const Instruction& i, u32 lanes) {
     warp.lanes<u32>(i.at[0])[lane] = (address & 0xffffff) | (rank + 1) << 24;
   });
 }
+
+}  // namespace
+
+// NOLINTBEGIN: one instruction in a line
+// clang-format off
+std::vector<InstructionRow> async_rows() {
+  return {
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#", cp_async), Access::copy)},
+      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#w", cp_async), Access::copy)},
+      {"cp.async.commit_group", as("", cp_async_commit)},
+      {"cp.async.wait_group", as("#", cp_async_wait)},
+      {"cp.async.wait_all", as("", cp_async_wait_all)},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 st.async.shared::cluster.mbarrier::complete_tx::bytes.b32", as("[w[", st_async)},
+      {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", as("[[w[", cp_async_bulk)},
+      {"mapa.shared::cluster.u32", as("Www", mapa)},
+      {"mbarrier.init.shared::cta.b64 mbarrier.init.shared.b64", as("[w", mbarrier_init)},
+      {"mbarrier.arrive.shared::cta.b64 mbarrier.arrive.shared.b64", as("_[", mbarrier_arrive)},
+      {"mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.arrive.expect_tx.shared.b64", as("_[w", mbarrier_arrive_expect)},
+      {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64 mbarrier.test_wait.parity.shared::cta.b64", as("P[w", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
+      {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64", as("P[ww", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
+  };
+}
+// clang-format on
+// NOLINTEND
 
 }  // namespace onchip::ptx

@@ -3,7 +3,6 @@
 
 #include "sim/ptx/lanes.hpp"
 #include "sim/ptx/memory_instructions.hpp"
-#include "sim/ptx/warp_instructions.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,35 +16,7 @@
 namespace onchip::ptx {
 namespace {
 
-// ---- the table ------------------------------------------------------------------------------------------------------
-
-Meaning as(std::string form, Execute execute, Flow flow = Flow::plain, bool polls = false) {
-  Meaning meaning;
-  meaning.execute = execute;
-  meaning.flow = flow;
-  meaning.form = std::move(form);
-  meaning.polls = polls;
-  return meaning;
-}
-
-Meaning whole_warp(std::string form, Execute execute) {
-  Meaning meaning = as(std::move(form), execute, Flow::warp_sync);
-  meaning.needs_warp = true;
-  return meaning;
-}
-
-// Of shared memory, of so many matrices if it is of them.
-Meaning accessing(Meaning meaning, Access access, std::uint8_t count = 0) {
-  meaning.space = Space::shared;
-  meaning.access = access;
-  meaning.count = count;
-  return meaning;
-}
-
-struct InstructionRow {
-  const char* opcodes;  // with spaces in between
-  Meaning meaning;
-};
+void nothing(Warp&, const Instruction&, u32) {}
 
 // NOLINTBEGIN: one instruction in a line
 // clang-format off
@@ -260,42 +231,17 @@ std::vector<InstructionRow> move_rows() {
       {"mov.b32", as("{HH}w", split<u32, u16>)}, {"mov.b32", as("W{hh}", join<u32, u16>)},
       {"mov.b64", as("{WW}q", split<u64, u32>)}, {"mov.b64", as("Q{ww}", join<u64, u32>)},
       {"mov.b128", as("{QQ}x", split<Word16, u64>)}, {"mov.b128", as("X{qq}", join<Word16, u64>)},
-      {"mov.u32", as("Wc", clock_low)}, {"mov.u64", as("Qc", clock_whole)},
       {"selp.b16 selp.u16 selp.s16", as("Hhhp", select<u16>)},
       {"selp.b32 selp.u32 selp.s32 selp.f32", as("Wwwp", select<u32>)},
       {"selp.b64 selp.u64 selp.s64 selp.f64", as("Qqqp", select<u64>)},
   };
 }
 
-std::vector<InstructionRow> warp_rows() {
-  constexpr Flow sync = Flow::warp_sync;
+std::vector<InstructionRow> order_rows() {
   return {
-      {"shfl.sync.up.b32", as("Wwwww", shuffle<Shuffle::up, false>, sync)}, {"shfl.sync.up.b32", as("W|Pwwww", shuffle<Shuffle::up, true>, sync)},
-      {"shfl.sync.down.b32", as("Wwwww", shuffle<Shuffle::down, false>, sync)}, {"shfl.sync.down.b32", as("W|Pwwww", shuffle<Shuffle::down, true>, sync)},
-      {"shfl.sync.bfly.b32", as("Wwwww", shuffle<Shuffle::butterfly, false>, sync)}, {"shfl.sync.bfly.b32", as("W|Pwwww", shuffle<Shuffle::butterfly, true>, sync)},
-      {"shfl.sync.idx.b32", as("Wwwww", shuffle<Shuffle::index, false>, sync)}, {"shfl.sync.idx.b32", as("W|Pwwww", shuffle<Shuffle::index, true>, sync)},
-      {"vote.sync.any.pred", as("Ppw", vote<Vote::any>, sync)}, {"vote.sync.all.pred", as("Ppw", vote<Vote::all>, sync)},
-      {"vote.sync.uni.pred", as("Ppw", vote<Vote::uniform>, sync)}, {"vote.sync.ballot.b32", as("Wpw", vote<Vote::ballot>, sync)},
-      {"redux.sync.add.u32 redux.sync.add.s32", as("Www", reduce<Reduction::add, false>, sync)},
-      {"redux.sync.min.u32", as("Www", reduce<Reduction::smallest, false>, sync)}, {"redux.sync.min.s32", as("Www", reduce<Reduction::smallest, true>, sync)},
-      {"redux.sync.max.u32", as("Www", reduce<Reduction::largest, false>, sync)}, {"redux.sync.max.s32", as("Www", reduce<Reduction::largest, true>, sync)},
-      {"redux.sync.and.b32", as("Www", reduce<Reduction::both, false>, sync)}, {"redux.sync.or.b32", as("Www", reduce<Reduction::either, false>, sync)},
-      {"redux.sync.xor.b32", as("Www", reduce<Reduction::differ, false>, sync)},
-      {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<false>)},
-      {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
-      {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<false>)},
-      {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<true>)},
-      {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, true>), Access::matrix_load, 2)},
-      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, true>), Access::matrix_load, 4)},
-      {"ldmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, false>), Access::matrix_load, 2)},
-      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, false>), Access::matrix_load, 4)},
-      {"stmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("[{ww}", store_matrices<2>), Access::matrix_store, 2)},
-      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("[{wwww}", store_matrices<4>), Access::matrix_store, 4)},
-      {"bar.warp.sync", as("w", nothing, sync)},
-      {"activemask.b32", as("W", active_mask)},
+      {"bar.warp.sync", as("w", nothing, Flow::warp_sync)},
       {"bra bra.uni", as("l", nothing, Flow::branch)},
       {"ret ret.uni exit", as("", nothing, Flow::exit)},
-      {"trap", as("", trap)},
       {"bar.sync barrier.sync barrier.sync.aligned", as("w", nothing, Flow::block_barrier)},
       {"bar.sync barrier.sync barrier.sync.aligned barrier.cta.sync.aligned", as("ww", nothing, Flow::block_barrier)},
       {"bar.red.or.pred barrier.red.or.pred barrier.red.or.pred.aligned", as("Pwp", nothing, Flow::block_any)},
@@ -308,19 +254,6 @@ std::vector<InstructionRow> warp_rows() {
       {"membar.cta membar.gl membar.sys fence.mbarrier_init.release.cluster", as("", nothing)},
       {"prefetch.global.L2", as("[", nothing)},
       {"nanosleep.u32", as("w", nothing, Flow::plain, /*polls=*/true)},
-      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#", cp_async), Access::copy)},
-      {"cp.async.ca.shared.global cp.async.cg.shared.global", accessing(as("[[#w", cp_async), Access::copy)},
-      {"cp.async.commit_group", as("", cp_async_commit)},
-      {"cp.async.wait_group", as("#", cp_async_wait)},
-      {"cp.async.wait_all", as("", cp_async_wait_all)},
-      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 st.async.shared::cluster.mbarrier::complete_tx::bytes.b32", as("[w[", st_async)},
-      {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", as("[[w[", cp_async_bulk)},
-      {"mapa.shared::cluster.u32", as("Www", mapa)},
-      {"mbarrier.init.shared::cta.b64 mbarrier.init.shared.b64", as("[w", mbarrier_init)},
-      {"mbarrier.arrive.shared::cta.b64 mbarrier.arrive.shared.b64", as("_[", mbarrier_arrive)},
-      {"mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.arrive.expect_tx.shared.b64", as("_[w", mbarrier_arrive_expect)},
-      {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64 mbarrier.test_wait.parity.shared::cta.b64", as("P[w", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
-      {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64", as("P[ww", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
   };
 }
 // clang-format on
@@ -331,8 +264,8 @@ using Table = std::unordered_map<std::string, std::vector<Meaning>>;
 const Table& table() {
   static const Table all = [] {
     Table rows;
-    for (const auto& part :
-         {integer_rows(), bit_rows(), float_rows(), comparison_rows(), conversion_rows(), move_rows(), warp_rows()}) {
+    for (const auto& part : {integer_rows(), bit_rows(), float_rows(), comparison_rows(), conversion_rows(),
+                             move_rows(), order_rows(), warp_rows(), async_rows()}) {
       for (const InstructionRow& row : part) {
         const std::string_view opcodes = row.opcodes;
         for (std::size_t begin = 0; begin < opcodes.size();) {

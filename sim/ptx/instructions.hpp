@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace onchip::ptx {
 
@@ -29,6 +31,34 @@ std::optional<Meaning> find_meaning(std::string_view opcode, std::string_view op
 
 // Whether operands as they are written fit a form.
 bool fits(std::string_view form, std::string_view operands);
+
+// ---- how the tables say it ------------------------------------------------------------------------------------------
+
+inline Meaning as(std::string form, Execute execute, Flow flow = Flow::plain, bool polls = false) {
+  Meaning meaning;
+  meaning.execute = execute;
+  meaning.flow = flow;
+  meaning.form = std::move(form);
+  meaning.polls = polls;
+  return meaning;
+}
+
+// Of shared memory, of so many matrices if it is of them.
+inline Meaning accessing(Meaning meaning, Access access, std::uint8_t count = 0) {
+  meaning.space = Space::shared;
+  meaning.access = access;
+  meaning.count = count;
+  return meaning;
+}
+
+struct InstructionRow {
+  const char* opcodes;  // with spaces in between
+  Meaning meaning;
+};
+
+// Those of warp_instructions.cpp and async_instructions.cpp.
+std::vector<InstructionRow> warp_rows();
+std::vector<InstructionRow> async_rows();
 
 // A register's bytes into another: st.param and ld.param of a function's parameters. `bytes` of it count.
 void copy_parameter(Warp& warp, const Instruction& instruction, u32 lanes);

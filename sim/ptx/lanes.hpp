@@ -104,8 +104,7 @@ void predicates(Warp& warp, const Instruction& i, u32 lanes) {
   to = (to & ~lanes) | (kOf(a, b) & lanes);
 }
 
-// ---- what single lanes compute: the arithmetic of PTX where it is not that of C++
-// -------------------------------------
+// ---- what single lanes compute: the arithmetic of PTX where it is not that of C++ -----------------------------------
 
 template <typename T>
 constexpr T shift_left(T a, u32 by) {

@@ -6,6 +6,8 @@
 #include "sim/ptx/warp.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -52,39 +54,24 @@ constexpr int kTurn = 512;
 
 u64 special_value(Special which, const Block& block, const Warp& warp, int lane) {
   const Launch& launch = block.grid.launch;
-  const u32 one = 1u << lane;
+  const std::size_t in_cluster = block.cluster.blocks.size();
+  const u32 one = 1u << lane, below = one - 1;
   const auto of = [](int value) { return static_cast<u64>(value); };
-  switch (which) {
-    case Special::tid:
-      return of(kLanes * warp.number + lane);
-    case Special::ntid:
-      return of(launch.threads);
-    case Special::ctaid:
-      return of(block.number);
-    case Special::nctaid:
-      return of(launch.blocks);
-    case Special::laneid:
-      return of(lane);
-    case Special::warpid:
-      return of(warp.number);
-    case Special::cluster_ctarank:
-      return of(block.rank);
-    case Special::cluster_nctarank:
-      return block.cluster.blocks.size();
-    case Special::clusterid:
-      return of(block.number) / block.cluster.blocks.size();
-    case Special::lanemask_eq:
-      return one;
-    case Special::lanemask_lt:
-      return one - 1;
-    case Special::lanemask_le:
-      return one | (one - 1);
-    case Special::lanemask_gt:
-      return static_cast<u32>(~(one | (one - 1)));
-    case Special::lanemask_ge:
-      return static_cast<u32>(~(one - 1));
-  }
-  return 0;
+  const std::array<u64, kSpecials> values{of(kLanes * warp.number + lane),
+                                          of(launch.threads),
+                                          of(block.number),
+                                          of(launch.blocks),
+                                          of(lane),
+                                          of(warp.number),
+                                          of(block.rank),
+                                          in_cluster,
+                                          of(block.number) / in_cluster,
+                                          one,
+                                          below,
+                                          one | below,
+                                          u32{~(one | below)},
+                                          u32{~below}};
+  return values[static_cast<std::size_t>(which)];
 }
 
 // The registers that are the same in every warp. What the kernel has not written is garbage, as on a GPU.

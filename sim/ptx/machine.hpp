@@ -11,7 +11,7 @@
 //              vain, threads that all wait, more instructions than allowed: one Fault each, with line, block, thread.
 //   counts     Wavefronts of shared memory, by the rules of sim/machine/banks.hpp. ptxas may make one access of several
 //              loads or stores of PTX; of matrices, atomics and copies it does not.
-//   numbers    See numerics.hpp; products of matrices: warp_instructions.hpp.
+//   numbers    See numerics.hpp; products of matrices: warp_instructions.cpp.
 #pragma once
 
 #include "sim/machine/banks.hpp"

@@ -79,6 +79,7 @@ enum class Special : std::uint8_t {
   lanemask_gt,
   lanemask_ge
 };
+inline constexpr std::size_t kSpecials = 14;
 
 // What a register is filled with: the same in every lane, or a special register.
 struct Filling {

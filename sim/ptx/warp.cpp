@@ -172,73 +172,47 @@ class Turn {
     warp_.waiting |= lanes;
     return false;
   }
-  void need_all(const Instruction& i, u32 lanes) const {
+  bool step(const Instruction& i, u32 lanes) {
+    if (i.flow == Flow::warp_sync) {
+      return together(i, lanes);
+    }
+    if (i.flow == Flow::branch || i.flow == Flow::exit) {
+      if (lanes == 0) {
+        ++place_;
+        return true;
+      }
+      return i.flow == Flow::branch ? split(lanes, i.target) : end(lanes);
+    }
     if (i.guard_flip != 0 || lanes != lanes_) {
       throw LaneFault{std::countr_zero(lanes_), "a barrier under a predicate that differs"};
     }
+    if (lanes_ != warp_.live) {
+      return wait(lanes_);
+    }
+    Cluster& cluster = warp_.block.cluster;
+    if (i.flow == Flow::cluster_arrive) {
+      warp_.cluster_phase = cluster.phase + 1;
+      ++cluster.arrived;
+      release_cluster(cluster);
+    } else if (i.flow != Flow::cluster_wait) {
+      return arrive(i, /*waits=*/i.flow != Flow::block_arrive);
+    } else if (cluster.phase < warp_.cluster_phase) {
+      warp_.state = Warp::State::at_cluster;
+      return false;
+    }
+    ++place_;
+    return true;
   }
 
-  bool step(const Instruction& i, u32 lanes) {
-    switch (i.flow) {
-      case Flow::branch:
-        if (lanes == 0) {
-          ++place_;
-          return true;
-        }
-        return split(lanes, i.target);
-      case Flow::exit:
-        if (lanes == 0) {
-          ++place_;
-          return true;
-        }
-        warp_.live &= ~lanes;
-        warp_.waiting = 0;  // whoever waited for them looks again
-        lanes_ &= ~lanes;
-        ++place_;
-        if (warp_.live == 0) {
-          end_warp(warp_);
-        }
-        return false;
-      case Flow::warp_sync:
-        return together(i, lanes);
-      case Flow::block_barrier:
-      case Flow::block_any:
-        need_all(i, lanes);
-        if (lanes_ != warp_.live) {
-          return wait(lanes_);
-        }
-        return arrive(i, /*waits=*/true);
-      case Flow::block_arrive:
-        need_all(i, lanes);
-        if (lanes_ != warp_.live) {
-          return wait(lanes_);
-        }
-        return arrive(i, /*waits=*/false);
-      case Flow::cluster_arrive:
-        need_all(i, lanes);
-        if (lanes_ != warp_.live) {
-          return wait(lanes_);
-        }
-        warp_.cluster_phase = warp_.block.cluster.phase + 1;
-        ++warp_.block.cluster.arrived;
-        release_cluster(warp_.block.cluster);
-        ++place_;
-        return true;
-      case Flow::cluster_wait:
-        need_all(i, lanes);
-        if (lanes_ != warp_.live) {
-          return wait(lanes_);
-        }
-        if (warp_.block.cluster.phase < warp_.cluster_phase) {
-          warp_.state = Warp::State::at_cluster;
-          return false;
-        }
-        ++place_;
-        return true;
-      case Flow::plain:
-        break;
+  bool end(u32 lanes) {
+    warp_.live &= ~lanes;
+    warp_.waiting = 0;  // whoever waited for them looks again
+    lanes_ &= ~lanes;
+    ++place_;
+    if (warp_.live == 0) {
+      end_warp(warp_);
     }
-    return true;
+    return false;
   }
 
   bool arrive(const Instruction& i, bool waits) {

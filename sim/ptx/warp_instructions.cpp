@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/ptx/warp_instructions.hpp"
-
+// Instructions in which the lanes of a warp give each other something: shuffles, votes, reductions, matrix products.
 #include "sim/ptx/lanes.hpp"
 #include "sim/ptx/memory_instructions.hpp"
 
@@ -9,7 +8,11 @@
 #include <cstring>
 
 namespace onchip::ptx {
+namespace {
 
+enum class Shuffle { up, down, butterfly, index };
+
+// d[|p], a, b, c, lanes. Throws LaneFault if a lane reads from one that takes no part.
 template <Shuffle kHow, bool kPredicate>
 void shuffle(Warp& warp, const Instruction& i, u32 lanes) {
   constexpr int kFrom = kPredicate ? 2 : 1;
@@ -41,6 +44,8 @@ void shuffle(Warp& warp, const Instruction& i, u32 lanes) {
   }
 }
 
+enum class Vote { any, all, uniform, ballot };
+
 template <Vote kHow>
 void vote(Warp& warp, const Instruction& i, u32 lanes) {
   const u32 votes = *warp.lanes<u32>(i.at[1]) & lanes;
@@ -54,6 +59,8 @@ void vote(Warp& warp, const Instruction& i, u32 lanes) {
     to = (to & ~lanes) | (result ? lanes : 0);
   }
 }
+
+enum class Reduction { add, smallest, largest, both, either, differ };
 
 template <Reduction kHow, bool kSigned>
 void reduce(Warp& warp, const Instruction& i, u32 lanes) {
@@ -81,7 +88,10 @@ float element(u32 word, int half) {
   return kIsBf16 ? bf16_to_float(bits) : half_to_float(bits);
 }
 
-// Fragments, PTX ISA "Matrix Fragments for mma.m16n8k16 with floating point type": lane = 4 * group + member.
+// mma.sync.aligned.m16n8k16.row.col.f32.{f16,bf16}.{f16,bf16}.f32: products are exact; each is added to the sum in
+// fp32, to nearest even, k from 0 to 15. (Hardware adds several at once, with fewer roundings, in an order that is not
+// documented.) Fragments, PTX ISA "Matrix Fragments for mma.m16n8k16 with floating point type": lane = 4 * group +
+// member.
 template <bool kIsBf16>
 void multiply_16x8x16(Warp& warp, const Instruction& i, u32) {
   float a[16][16], b[16][8], sums[16][8];
@@ -112,6 +122,10 @@ void multiply_16x8x16(Warp& warp, const Instruction& i, u32) {
   }
 }
 
+// mma.sp::ordered_metadata.sync.aligned.m16n8k32, of the same types: of A's 16 x 32 elements those that the metadata
+// names, k ascending as above; the others are not multiplied. Throws LaneFault for metadata or a selector that the ISA
+// leaves undefined: two places of a group that do not ascend, selectors beyond 1.
+//
 // Fragments, PTX ISA "Matrix Fragments for sparse mma.m16n8k32 with .f16 and .bf16 types": A as above, two values for
 // every four columns; B as above, with 32 rows. The metadata of row g and, in its upper half, of row g + 8 comes from
 // lane 4 g + 2 * selector for columns 0 to 15 and from the next one for columns 16 to 31, 4 bits for each group.
@@ -160,8 +174,6 @@ void multiply_sparse_16x8x32(Warp& warp, const Instruction& i, u32) {
   }
 }
 
-namespace {
-
 constexpr int kMatrixRows = 8;
 constexpr std::size_t kMatrixRowBytes = 16;
 
@@ -173,8 +185,9 @@ void for_matrix_rows(Warp& warp, const Instruction& i, int address, bool writes,
   }
 }
 
-}  // namespace
-
+// ldmatrix and stmatrix of 8 x 8 elements of 16 bits, PTX ISA "Warp-level matrix load instruction: ldmatrix": lane
+// 8 k + r gives the address of row r of matrix k; a lane gets elements 2 m and 2 m + 1 of row g, or with .trans of
+// column g, where lane = 4 g + m.
 template <int kMatrices, bool kTransposed>
 void load_matrices(Warp& warp, const Instruction& i, u32) {
   u16 elements[kMatrices][kMatrixRows][kMatrixRows];
@@ -204,11 +217,11 @@ void store_matrices(Warp& warp, const Instruction& i, u32) {
 void active_mask(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = lanes; });
 }
-void nothing(Warp&, const Instruction&, u32) {}
 void trap(Warp&, const Instruction&, u32 lanes) {
   throw LaneFault{std::countr_zero(lanes), "the kernel stops with a trap"};
 }
-// Instructions count when a warp's turn ends, so whoever reads the clock in a loop sees it go on by its reading.
+// %clock: the warp's instructions so far. They count when a warp's turn ends, so whoever reads the clock in a loop sees
+// it go on by its reading.
 u64 read_clock(Warp& warp) {
   constexpr u64 kCyclesPerRead = 64;
   Counts& counts = warp.block.grid.counts;
@@ -223,35 +236,46 @@ void clock_whole(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) { warp.lanes<u64>(i.at[0])[lane] = now; });
 }
 
-#define ONCHIP_SHUFFLES(how)                                         \
-  template void shuffle<how, false>(Warp&, const Instruction&, u32); \
-  template void shuffle<how, true>(Warp&, const Instruction&, u32);
-ONCHIP_SHUFFLES(Shuffle::up)
-ONCHIP_SHUFFLES(Shuffle::down)
-ONCHIP_SHUFFLES(Shuffle::butterfly)
-ONCHIP_SHUFFLES(Shuffle::index)
-#undef ONCHIP_SHUFFLES
-template void vote<Vote::any>(Warp&, const Instruction&, u32);
-template void vote<Vote::all>(Warp&, const Instruction&, u32);
-template void vote<Vote::uniform>(Warp&, const Instruction&, u32);
-template void vote<Vote::ballot>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::add, false>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::smallest, false>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::smallest, true>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::largest, false>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::largest, true>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::both, false>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::either, false>(Warp&, const Instruction&, u32);
-template void reduce<Reduction::differ, false>(Warp&, const Instruction&, u32);
-template void load_matrices<2, false>(Warp&, const Instruction&, u32);
-template void load_matrices<2, true>(Warp&, const Instruction&, u32);
-template void load_matrices<4, true>(Warp&, const Instruction&, u32);
-template void load_matrices<4, false>(Warp&, const Instruction&, u32);
-template void store_matrices<2>(Warp&, const Instruction&, u32);
-template void store_matrices<4>(Warp&, const Instruction&, u32);
-template void multiply_16x8x16<false>(Warp&, const Instruction&, u32);
-template void multiply_16x8x16<true>(Warp&, const Instruction&, u32);
-template void multiply_sparse_16x8x32<false>(Warp&, const Instruction&, u32);
-template void multiply_sparse_16x8x32<true>(Warp&, const Instruction&, u32);
+Meaning whole_warp(std::string form, Execute execute) {
+  Meaning meaning = as(std::move(form), execute, Flow::warp_sync);
+  meaning.needs_warp = true;
+  return meaning;
+}
+
+}  // namespace
+
+// NOLINTBEGIN: one instruction in a line
+// clang-format off
+std::vector<InstructionRow> warp_rows() {
+  constexpr Flow sync = Flow::warp_sync;
+  return {
+      {"shfl.sync.up.b32", as("Wwwww", shuffle<Shuffle::up, false>, sync)}, {"shfl.sync.up.b32", as("W|Pwwww", shuffle<Shuffle::up, true>, sync)},
+      {"shfl.sync.down.b32", as("Wwwww", shuffle<Shuffle::down, false>, sync)}, {"shfl.sync.down.b32", as("W|Pwwww", shuffle<Shuffle::down, true>, sync)},
+      {"shfl.sync.bfly.b32", as("Wwwww", shuffle<Shuffle::butterfly, false>, sync)}, {"shfl.sync.bfly.b32", as("W|Pwwww", shuffle<Shuffle::butterfly, true>, sync)},
+      {"shfl.sync.idx.b32", as("Wwwww", shuffle<Shuffle::index, false>, sync)}, {"shfl.sync.idx.b32", as("W|Pwwww", shuffle<Shuffle::index, true>, sync)},
+      {"vote.sync.any.pred", as("Ppw", vote<Vote::any>, sync)}, {"vote.sync.all.pred", as("Ppw", vote<Vote::all>, sync)},
+      {"vote.sync.uni.pred", as("Ppw", vote<Vote::uniform>, sync)}, {"vote.sync.ballot.b32", as("Wpw", vote<Vote::ballot>, sync)},
+      {"redux.sync.add.u32 redux.sync.add.s32", as("Www", reduce<Reduction::add, false>, sync)},
+      {"redux.sync.min.u32", as("Www", reduce<Reduction::smallest, false>, sync)}, {"redux.sync.min.s32", as("Www", reduce<Reduction::smallest, true>, sync)},
+      {"redux.sync.max.u32", as("Www", reduce<Reduction::largest, false>, sync)}, {"redux.sync.max.s32", as("Www", reduce<Reduction::largest, true>, sync)},
+      {"redux.sync.and.b32", as("Www", reduce<Reduction::both, false>, sync)}, {"redux.sync.or.b32", as("Www", reduce<Reduction::either, false>, sync)},
+      {"redux.sync.xor.b32", as("Www", reduce<Reduction::differ, false>, sync)},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<false>)},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
+      {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<false>)},
+      {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<true>)},
+      {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, true>), Access::matrix_load, 2)},
+      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, true>), Access::matrix_load, 4)},
+      {"ldmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("{WW}[", load_matrices<2, false>), Access::matrix_load, 2)},
+      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("{WWWW}[", load_matrices<4, false>), Access::matrix_load, 4)},
+      {"stmatrix.sync.aligned.m8n8.x2.shared.b16", accessing(whole_warp("[{ww}", store_matrices<2>), Access::matrix_store, 2)},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("[{wwww}", store_matrices<4>), Access::matrix_store, 4)},
+      {"activemask.b32", as("W", active_mask)},
+      {"trap", as("", trap)},
+      {"mov.u32", as("Wc", clock_low)}, {"mov.u64", as("Qc", clock_whole)},
+  };
+}
+// clang-format on
+// NOLINTEND
 
 }  // namespace onchip::ptx

@@ -4,7 +4,7 @@
 //
 //   stage   the state's 16-byte words from L2 to shared memory, as if each were there at the first poll
 //   barrier
-//   body    tile after tile: gather (gather_trace.hpp), fetch what the cell needs, reduce, finish (cell_trace.hpp);
+//   body    tile after tile: gather (gather_trace.hpp), fetch what the cell needs, reduce, finish (plan_trace.cpp);
 //           barrier; publish; ask for the next input
 //
 // Where passes are pipelined (kernels/sparse/pipeline.cuh), producer warps stage and publish while others compute. Each
@@ -19,8 +19,7 @@
 
 #include "model/families/layout.hpp"
 #include "sim/machine/list_schedule.hpp"
-#include "sim/sparse/kernel_tables.hpp"
-#include "sim/sparse/state_words.hpp"
+#include "sim/sparse/warp_place.hpp"
 #include "sim/trace/trace.hpp"
 
 namespace onchip {

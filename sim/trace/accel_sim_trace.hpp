@@ -7,7 +7,7 @@
 //   instruction: [line] PC mask destinations [R..] opcode sources [R..] width [form addresses] [immediate]
 //   form 0: an address for every active lane; 1: base and stride; 2: base and the differences from lane to lane
 //
-// The machine's opcodes become the simulator's classes (sim/trace/opcodes.cpp). Double precision counts as
+// The machine's opcodes become the simulator's classes (accel_sim_trace.cpp). Double precision counts as
 // fp32, loads of constants and textures as other instructions; tensor copies (UTMALDG, ...) have no addresses here.
 // Generic accesses whose first address lies within 16 MiB of the base of shared memory are accesses to it. LDGSTS,
 // which the tracer writes as two lines, is one copy to shared memory. Registers from R256 on are the uniform ones.

@@ -3,7 +3,6 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
-#include "sim/trace/limits.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,7 +20,7 @@
 
 namespace onchip {
 
-// What an instruction occupies, and how long it takes: one row per class in sim/machine/pipes.cpp.
+// What an instruction occupies, and how long it takes: one row per class in sim/machine/sm.cpp.
 enum class Operation : std::uint8_t {
   integer,
   half2,
@@ -84,8 +86,20 @@ struct WarpTrace {
   std::vector<std::uint64_t> clocks;     // of each instruction, if they were captured; else empty
 
   // An instruction with one address per active lane, lowest lane first; none if it has no addresses.
-  void add(Instruction instruction, std::span<const std::uint64_t> lane_addresses = {});
-  std::span<const std::uint64_t> addresses_of(const Instruction& instruction) const;
+  void add(Instruction instruction, std::span<const std::uint64_t> lane_addresses = {}) {
+    assert(lane_addresses.size() ==
+           (has_addresses(instruction.operation) ? static_cast<std::size_t>(std::popcount(instruction.mask)) : 0));
+    instruction.first_address = static_cast<std::uint32_t>(addresses.size());
+    addresses.insert(addresses.end(), lane_addresses.begin(), lane_addresses.end());
+    instructions.push_back(instruction);
+  }
+  std::span<const std::uint64_t> addresses_of(const Instruction& instruction) const {
+    if (!has_addresses(instruction.operation)) {
+      return {};
+    }
+    return std::span(addresses).subspan(instruction.first_address,
+                                        static_cast<std::size_t>(std::popcount(instruction.mask)));
+  }
   friend bool operator==(const WarpTrace&, const WarpTrace&) = default;
 };
 
@@ -94,6 +108,10 @@ struct BlockTrace {
   double loop_instructions = 0;  // of the loops in which the warps go round, if the trace is one round of them
   friend bool operator==(const BlockTrace&, const BlockTrace&) = default;
 };
+
+// The most that a file of a trace may ask for.
+inline constexpr int kMostBlocks = 1 << 20, kMostWarps = 64;               // of a kernel, of a block
+inline constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;  // as many as the bank model takes
 
 // What a user plugs in. Blocks run side by side on as many SMs as there are, on each as many as fit together by their
 // resources, or one if those are not known; the others follow as these end.

@@ -2,15 +2,63 @@
 // A step of a training recurrence, simulated: some steps of one SM cycle by cycle (sim/machine/sm.hpp), of which the
 // last are counted. All SMs do the same, so the states that this one waits for are published when it publishes its own:
 // what one SM stores another sees after the way to L2 and back, with a crossing of its halves (sim/exchange).
+//
+// The instructions and addresses with which kernels/training/training_recurrence.cu does some steps of a training
+// recurrence on one SM, forward or backward. Every SM does the same, each with units and columns of its own.
+//
+//   multiply   polls the turn's state, group after group, and multiplies it (sim/dense/products.hpp); asks for that of
+//              the warp group's next turn
+//   sums       the warps' sums to shared memory; barrier of the warp group; what each item needs of them. In a cluster
+//              the others' sums, too, which the SMs send each other
+//   cell       lstm_*.cuh, gru_*.cuh: the cell or its derivative, the words that are published, what the products read;
+//              what the next turn needs is asked for
+//
+// How many instructions there are beside those that the source says, and where it branches, is read off machine code
+// for sm_90 of LSTMs.
 #pragma once
 
 #include "model/chip/chip.hpp"
+#include "model/training/training_plan.hpp"
+#include "sim/machine/published.hpp"
 #include "sim/simulate.hpp"
-#include "sim/training/recurrence_trace.hpp"
+#include "sim/trace/trace.hpp"
 
 #include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
 namespace onchip {
+
+enum class RecurrencePart : std::uint8_t { exchange, multiply, sums, barrier, split, cell };
+inline constexpr std::array<std::string_view, 6> kRecurrencePartNames{"exchange", "multiply", "sums",
+                                                                      "barrier",  "split",    "cell"};
+constexpr std::string_view name(RecurrencePart part) {
+  return kRecurrencePartNames[static_cast<std::size_t>(part)];
+}
+
+struct RecurrenceTrace {
+  std::vector<BlockTrace> warp_groups;  // of an SM, beside each other
+  // Of the first warp of each, which has work of every kind: what each of its instructions is part of.
+  std::vector<std::vector<RecurrencePart>> parts;
+  Published states, sums;  // a part of them: a turn's state of eight samples; a turn's sums from the SMs of the cluster
+};
+
+// Cycles until what is stored can be loaded, of states by other SMs and of sums by those of the cluster; from a turn's
+// last poll to its barrier, beside what is written down; of a fence.
+struct ExchangeTimes {
+  double state = 0, sums = 0, before_barrier = 0, fence = 0;
+};
+
+RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, int steps,
+                                 const ExchangeTimes& cycles);
+
+// Of an address in what a trace's states are: the step whose state it is.
+constexpr std::int64_t step_of_state(const RecurrenceTrace& trace, const RecurrencePlan& plan, int sample_tiles,
+                                     std::uint64_t address) {
+  return static_cast<std::int64_t>((address - trace.states.begin) / trace.states.part_bytes) /
+         (std::int64_t{plan.sub_batches} * sample_tiles);
+}
 
 struct RecurrenceRun {
   double step_us = 0;

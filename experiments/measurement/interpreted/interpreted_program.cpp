@@ -33,94 +33,63 @@ void multiply(const DenseProduct& p) {
 
 }  // namespace
 
-struct InterpretedProgram::State {
-  // Host memory in the place of an array.
-  struct HostArray {
-    static constexpr std::size_t kAlignment = 256;  // as cudaMalloc's
-    std::vector<std::byte> memory;
-    std::byte* begin = nullptr;
-    bool writable = true;
-    explicit HostArray(std::size_t bytes) : memory(bytes + kAlignment) {
-      begin = memory.data() + (kAlignment - reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment) % kAlignment;
-    }
-  };
-
-  std::vector<HostArray> arrays;
-  std::vector<ProgramNode> nodes;
-  std::map<std::string, ptx::Machine> machines;  // by the request's fingerprint
-  std::vector<ptx::Machine*> machine_of;         // of each kernel
-  std::vector<std::byte*> places;                // of each array
-
-  State(KernelProgram& program, const std::map<std::string, std::string>& texts) {
-    for (ProgramArray& array : program.arrays) {
-      HostArray& made = arrays.emplace_back(array.bytes);
-      if (!array.contents.empty()) {
-        std::memcpy(made.begin, array.contents.data(), array.contents.size());
-        array.contents = {};
-        made.writable = false;
-      }
-      places.push_back(made.begin);
-    }
-    for (const ProgramKernel& kernel : program.kernels) {
-      const std::string key = fingerprint(kernel.request);
-      if (!machines.contains(key)) {
-        const std::string name(kernel.request.name);
-        const auto text = texts.find(name);
-        ptx::Machine& machine =
-            machines
-                .try_emplace(
-                    key, ptx::parse(text != texts.end() ? text->second : compile_ptx(kernel.request), name + ".ptx"))
-                .first->second;
-        for (std::size_t a = 0; a < arrays.size(); ++a) {
-          if (program.arrays[a].bytes == 0) {
-            continue;
-          }
-          const std::span<std::byte> bytes(arrays[a].begin, program.arrays[a].bytes);
-          arrays[a].writable ? machine.memory().add(bytes) : machine.memory().add(std::span<const std::byte>(bytes));
-        }
-      }
-      machine_of.push_back(&machines.at(key));
-    }
-    if (program.nodes) {
-      nodes = program.nodes(places);
-    }
-  }
-};
-
 InterpretedProgram::InterpretedProgram(const KernelProgram& program, const std::map<std::string, std::string>& texts)
-    : ProgramExecutor(program), state_(std::make_unique<State>(program_, texts)) {}
-InterpretedProgram::~InterpretedProgram() = default;
+    : ProgramExecutor(program) {
+  for (ProgramArray& array : program_.arrays) {
+    HostArray& made = arrays_.emplace_back(array.bytes);
+    if (!array.contents.empty()) {
+      std::memcpy(made.begin, array.contents.data(), array.contents.size());
+      array.contents = {};
+      made.writable = false;
+    }
+    places_.push_back(made.begin);
+  }
+  for (const ProgramKernel& kernel : program_.kernels) {
+    const std::string key = fingerprint(kernel.request);
+    if (!machines_.contains(key)) {
+      const std::string name(kernel.request.name);
+      const auto text = texts.find(name);
+      ptx::Machine& machine =
+          machines_
+              .try_emplace(key,
+                           ptx::parse(text != texts.end() ? text->second : compile_ptx(kernel.request), name + ".ptx"))
+              .first->second;
+      for (std::size_t a = 0; a < arrays_.size(); ++a) {
+        if (program_.arrays[a].bytes == 0) {
+          continue;
+        }
+        const std::span<std::byte> bytes(arrays_[a].begin, program_.arrays[a].bytes);
+        arrays_[a].writable ? machine.memory().add(bytes) : machine.memory().add(std::span<const std::byte>(bytes));
+      }
+    }
+    machine_of_.push_back(&machines_.at(key));
+  }
+  if (program_.nodes) {
+    nodes_ = program_.nodes(places_);
+  }
+}
 
 void InterpretedProgram::write(int array, std::span<const std::byte> bytes) {
-  std::ranges::copy(bytes, state_->arrays[array].begin);
+  std::ranges::copy(bytes, arrays_[array].begin);
 }
 
 void InterpretedProgram::read(int array, std::span<std::byte> bytes) const {
-  std::ranges::copy(std::span(state_->arrays[array].begin, bytes.size()), bytes.begin());
+  std::ranges::copy(std::span(arrays_[array].begin, bytes.size()), bytes.begin());
 }
 
 void InterpretedProgram::allow(std::span<std::byte> bytes) {
-  for (auto& [key, machine] : state_->machines) {
+  for (auto& [key, machine] : machines_) {
     machine.memory().add(bytes);
   }
 }
 
 void InterpretedProgram::forget(std::span<std::byte> bytes) {
-  for (auto& [key, machine] : state_->machines) {
+  for (auto& [key, machine] : machines_) {
     machine.memory().remove(bytes.data());
   }
 }
 
-ArrayPlaces InterpretedProgram::places() const {
-  return state_->places;
-}
-
-std::span<const std::uint32_t> InterpretedProgram::run() {
-  return run(state_->nodes);
-}
-
 std::span<const std::uint32_t> InterpretedProgram::run(std::span<const ProgramNode> nodes) {
-  State& state = *state_;
   launches_.clear();
   for (const ProgramNode& node : nodes) {
     if (node.product) {
@@ -144,11 +113,10 @@ std::span<const std::uint32_t> InterpretedProgram::run(std::span<const ProgramNo
                              .parameters = node.arguments,
                              .most_instructions = most_instructions_,
                              .banks = banks_};
-    launches_.push_back(
-        {node.label, state.machine_of[node.kernel]->launch(program_.kernels[node.kernel].entry, launch)});
+    launches_.push_back({node.label, machine_of_[node.kernel]->launch(program_.kernels[node.kernel].entry, launch)});
   }
   // Arrays begin at multiples of 256 bytes.
-  return {reinterpret_cast<const std::uint32_t*>(state.arrays[program_.results].begin),
+  return {reinterpret_cast<const std::uint32_t*>(arrays_[program_.results].begin),
           program_.arrays[program_.results].bytes / 4};
 }
 

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,7 +21,6 @@ class InterpretedProgram : public ProgramExecutor {
   // `texts`: by the names of requests, what is executed instead of their own PTX. Throws CudaError if a kernel does not
   // compile, InputError for PTX that is not known; run() throws ptx::Fault for what a kernel does wrong.
   explicit InterpretedProgram(const KernelProgram& program, const std::map<std::string, std::string>& texts = {});
-  ~InterpretedProgram() override;
 
   // Host memory that kernels may read or write, besides the arrays.
   void allow(std::span<std::byte> bytes);
@@ -41,14 +39,27 @@ class InterpretedProgram : public ProgramExecutor {
 
   void write(int array, std::span<const std::byte> bytes) override;
   void read(int array, std::span<std::byte> bytes) const override;
-  std::span<const std::uint32_t> run() override;
+  std::span<const std::uint32_t> run() override { return run(nodes_); }
   // Nodes of a program that has none of its own.
   std::span<const std::uint32_t> run(std::span<const ProgramNode> nodes);
-  ArrayPlaces places() const;
+  ArrayPlaces places() const { return places_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // Host memory in the place of an array.
+  struct HostArray {
+    static constexpr std::size_t kAlignment = 256;  // as cudaMalloc's
+    std::vector<std::byte> memory;
+    std::byte* begin = nullptr;
+    bool writable = true;
+    explicit HostArray(std::size_t bytes) : memory(bytes + kAlignment) {
+      begin = memory.data() + (kAlignment - reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment) % kAlignment;
+    }
+  };
+  std::vector<HostArray> arrays_;
+  std::vector<ProgramNode> nodes_;
+  std::map<std::string, ptx::Machine> machines_;  // by the request's fingerprint
+  std::vector<ptx::Machine*> machine_of_;         // of each kernel
+  std::vector<std::byte*> places_;                // of each array
   std::optional<BankGeometry> banks_;
   std::vector<Launch> launches_;
   std::uint64_t most_instructions_ = ptx::Launch().most_instructions;

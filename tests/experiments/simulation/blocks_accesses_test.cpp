@@ -4,7 +4,7 @@
 #include "kernels/feed_forward/network/batched_inference.hpp"
 #include "kernels/feed_forward/programs.hpp"
 #include "model/feed_forward/files/network_text.hpp"
-#include "sim/feed_forward/count_blocks.hpp"
+#include "sim/feed_forward/blocks_trace.hpp"
 #include "tests/catch.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 

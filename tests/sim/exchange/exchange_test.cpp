@@ -2,7 +2,6 @@
 #include "sim/exchange/exchange.hpp"
 
 #include "model/chip/chip.hpp"
-#include "sim/exchange/exchange_bench.hpp"
 #include "tests/catch.hpp"
 
 using namespace onchip;

@@ -2,7 +2,6 @@
 #include "sim/feed_forward/blocks_trace.hpp"
 
 #include "model/feed_forward/files/network_text.hpp"
-#include "sim/feed_forward/count_blocks.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

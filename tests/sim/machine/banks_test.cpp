@@ -92,8 +92,8 @@ TEST_CASE("the bank model agrees with byte-by-byte counting for random masks, wi
   std::mt19937 random(7);
   for (const BankGeometry geometry :
        {BankGeometry{32, 4}, {64, 4}, {32, 8}, {16, 4}, {128, 4}, {4, 4}, {32, 1}, {2, 8}, {1, 16}, {16, 64}}) {
-    BankModel model(geometry), lane_by_lane(geometry, nullptr);
-    std::vector<std::int64_t> heat(geometry.banks), expected_heat(geometry.banks), heat_lane_by_lane(geometry.banks);
+    BankModel model(geometry);
+    std::vector<std::int64_t> heat(geometry.banks), expected_heat(geometry.banks);
     for (int i = 0; i < 4000; ++i) {
       const int width = 1 << random() % 5;
       const std::uint32_t mask =
@@ -116,9 +116,6 @@ TEST_CASE("the bank model agrees with byte-by-byte counting for random masks, wi
       REQUIRE(model.count(access) == expected);
       REQUIRE(model.count(access, heat) == expected);
       REQUIRE(heat == expected_heat);
-      REQUIRE(lane_by_lane.count(access) == expected);
-      REQUIRE(lane_by_lane.count(access, heat_lane_by_lane) == expected);
-      REQUIRE(heat_lane_by_lane == expected_heat);
     }
   }
 }
@@ -161,10 +158,10 @@ TEST_CASE("phases without an active lane cost nothing", "[fast]") {
 
 TEST_CASE("a granule asked for the first time is new however many accesses were counted before", "[fast]") {
   // 32 phases an access: more in all than the 16 bits in which the model numbers them.
-  BankModel lane_by_lane({4, 4}, nullptr);
+  BankModel model({4, 4});
   for (int access = 0; access < 3000; ++access) {
     const auto addresses = units(16, [&](int lane) { return 32 * access + lane; });
-    REQUIRE(lane_by_lane.count({addresses, ~0u, 16}).wavefronts == 32);
+    REQUIRE(model.count({addresses, ~0u, 16}).wavefronts == 32);
   }
 }
 

@@ -2,7 +2,6 @@
 // Synthetic kernels whose cycles can be counted by hand, on a chip of round numbers.
 #include "sim/machine/sm.hpp"
 
-#include "sim/machine/load_store.hpp"
 #include "tests/catch.hpp"
 
 #include <numeric>

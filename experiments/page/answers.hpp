@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nested JSON as rows of named cells, under the names that CSV has (docs/output.md): a network's fields stand by
-// themselves, a plan is its text, `interval_us` is low_us and high_us, a term is NAME_us.
+// What answers say: nested JSON as rows of named cells, and a sentence.
 #pragma once
 
 #include "model/answer/json.hpp"
@@ -12,6 +11,8 @@
 
 namespace onchip {
 
+// Nested JSON as rows of named cells, under the names that CSV has (docs/output.md): a network's fields stand by
+// themselves, a plan is its text, `interval_us` is low_us and high_us, a term is NAME_us.
 using NamedCells = std::vector<std::pair<std::string, std::string>>;  // column, text
 
 // Objects inside that are no such part are `outer.inner`; arrays of objects are left out.
@@ -26,5 +27,14 @@ Table to_table(const std::vector<NamedCells>& rows);
 
 // The rows of a table as objects; cells that are JSON numbers are numbers.
 Json to_json(const Table& table);
+
+// What a result says, in a sentence.
+struct Summary {
+  std::string kind;      // "what-if"
+  std::string sentence;  // "" where the rows say it themselves
+};
+
+Summary summary(const Json& answer);
+Summary summary(const Table& rows);
 
 }  // namespace onchip
