@@ -5,7 +5,6 @@
 #include "sim/feed_forward/count_blocks.hpp"
 #include "tests/catch.hpp"
 
-#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
