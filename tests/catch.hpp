@@ -3,6 +3,8 @@
 // what they are in version 2.
 #pragma once
 
+#include <string_view>
+
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 
@@ -21,3 +23,11 @@ inline auto Contains(std::string part) {
 #else
 #include <catch2/catch.hpp>
 #endif
+
+namespace onchip {
+
+inline bool says(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace onchip

@@ -7,12 +7,12 @@
 
 namespace onchip {
 
-// What a call throws.
-template <typename Call>
+// What a call throws of these errors.
+template <typename Error = InputError, typename Call>
 std::string error_of(Call&& call) {
   try {
     call();
-  } catch (const InputError& error) {
+  } catch (const Error& error) {
     return error.what();
   }
   return "no error";

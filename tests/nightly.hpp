@@ -8,6 +8,12 @@
 
 namespace onchip {
 
+// How many cases are drawn: another number with ONCHIP_DRAWS in the environment.
+inline int draws(int few) {
+  const char* const number = std::getenv("ONCHIP_DRAWS");
+  return number == nullptr ? few : std::atoi(number);
+}
+
 // Is this case, by its number, one of every so many?
 inline bool is_chosen(std::int64_t number, int every) {
   return number % every == 0 || std::getenv("ONCHIP_NIGHTLY") != nullptr;

@@ -21,6 +21,14 @@ struct Destroy {
 template <typename T>
 using Owned = std::unique_ptr<T, Destroy>;
 
+// A struct of the C API that knows its size.
+template <typename T>
+T sized() {
+  T empty{};
+  empty.struct_bytes = sizeof empty;
+  return empty;
+}
+
 // The handle that create(&handle, &error) makes; the test fails if it makes none.
 template <typename T>
 Owned<T> made(auto&& create) {

@@ -3,10 +3,7 @@
 #include "tests/api/calls.hpp"
 #include "tests/kernels/runs.hpp"
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,8 +29,7 @@ TEST_CASE("a program is made and asked without a GPU, and needs nothing that it 
       return onchip_program_create(h200.get(), &asked, matrix.get(), nullptr, nullptr, "sm_90", to, e);
     });
   }
-  onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+  auto fit = sized<onchip_fit>();
   std::int32_t registers = 0;
   std::size_t few = 0, many = 0;
   REQUIRE(onchip_program_fit(program.get(), &fit, nullptr) == ONCHIP_OK);
@@ -141,8 +137,7 @@ TEST_CASE("the C API computes what the reference does, in one call and step by s
     DeviceBuffer<std::byte> kept(to_elements(g.initial, precision)), kept_cell(to_elements(g.initial_cell, precision));
     const auto output = poisoned(9 * state), final_state = poisoned(state), final_cell = poisoned(state);
     ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());
-    onchip_sequences sequences{};
-    sequences.struct_bytes = sizeof sequences;
+    auto sequences = sized<onchip_sequences>();
     sequences.steps = 9;
     sequences.input = input.data();
     sequences.initial = kept.data();

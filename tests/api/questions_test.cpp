@@ -3,11 +3,11 @@
 #include "model/answer/json.hpp"
 #include "model/families/plan.hpp"
 #include "tests/api/calls.hpp"
+#include "tests/folder.hpp"
 
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <random>
@@ -20,8 +20,7 @@ namespace {
 
 TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]") {
   CHECK(onchip_api_version() == ONCHIP_API_VERSION);
-  onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+  auto fit = sized<onchip_fit>();
   onchip_error error;
   REQUIRE(fits_in_c("h200", 1024, 0.1, &fit, &error) == ONCHIP_OK);
   CHECK(std::string(error.message).empty());
@@ -42,7 +41,7 @@ TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]")
   CHECK(fit.step_us == 0);
 
   CHECK(fits_in_c("h2000", 1024, 0.1, &fit, &error) == ONCHIP_INVALID);
-  CHECK(std::string(error.message).find("'h2000'") != std::string::npos);
+  CHECK(says(error.message, "'h2000'"));
   CHECK(fits_in_c("h200", 0, 0.1, &fit, &error) == ONCHIP_INVALID);
   CHECK(fits_in_c("h200", 1024, -1, &fit, nullptr) == ONCHIP_INVALID);
 }
@@ -50,12 +49,11 @@ TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]")
 TEST_CASE("weights beyond the SMs are streamed only if the caller allows it, and the answer says how many", "[fast]") {
   const auto h200 = chip();
   onchip_network network{sizeof network, ONCHIP_LSTM, ONCHIP_FP16, 6656, 4, 0.1, ONCHIP_TIER_STREAMED};
-  onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+  auto fit = sized<onchip_fit>();
   REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.fits == 1);
   CHECK((fit.streamed_share > 0.1 && fit.streamed_share < 0.5));
-  CHECK(std::string(fit.why).find("are read from L2 in every step") != std::string::npos);
+  CHECK(says(fit.why, "are read from L2 in every step"));
   network.tier = ONCHIP_TIER_SHARED_MEMORY;
   REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.fits == 0);
@@ -65,15 +63,13 @@ TEST_CASE("weights beyond the SMs are streamed only if the caller allows it, and
 TEST_CASE("the largest network that fits fits, and the next does not", "[fast]") {
   const auto h200 = chip();
   onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, 0, 4, 0.3, ONCHIP_TIER_SHARED_MEMORY};
-  std::int32_t hidden = 0;
-  REQUIRE(onchip_largest_hidden(h200.get(), &network, 256, &hidden, nullptr) == ONCHIP_OK);
-  CHECK(hidden > 0);
-  for (const int more : {0, 256}) {
-    network.hidden = hidden + more;
-    onchip_fit fit{};
-    fit.struct_bytes = sizeof fit;
+  REQUIRE(onchip_largest_hidden(h200.get(), &network, 256, &network.hidden, nullptr) == ONCHIP_OK);
+  CHECK(network.hidden > 0);
+  auto fit = sized<onchip_fit>();
+  for (const int fits : {1, 0}) {
     REQUIRE(onchip_fit_network(h200.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
-    CHECK(fit.fits == (more == 0));
+    CHECK(fit.fits == fits);
+    network.hidden += 256;
   }
 }
 
@@ -81,15 +77,13 @@ TEST_CASE("a chip's numbers can be changed, one chip's only", "[fast]") {
   const auto changed = chip(), other = chip();
   REQUIRE(onchip_chip_set(changed.get(), "sm.count=20", nullptr) == ONCHIP_OK);
   const onchip_network network{sizeof network, ONCHIP_RELU, ONCHIP_FP16, 2304, 4, 0.3, ONCHIP_TIER_STREAMED};
-  onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+  auto fit = sized<onchip_fit>();
   REQUIRE(onchip_fit_network(changed.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.resources[ONCHIP_SMS].available == 20);
   REQUIRE(onchip_fit_network(other.get(), &network, nullptr, &fit, nullptr) == ONCHIP_OK);
   CHECK(fit.resources[ONCHIP_SMS].available == 132);
-  CHECK(answer([&](onchip_error* e) {
-          return onchip_chip_set(changed.get(), "sm.cuont=3", e);
-        }).find("did you mean 'sm.count'?") != std::string::npos);
+  CHECK(says(answer([&](onchip_error* e) { return onchip_chip_set(changed.get(), "sm.cuont=3", e); }),
+             "did you mean 'sm.count'?"));
 }
 
 TEST_CASE("a matrix is the same from an array and from compressed rows, without the zeros of either", "[fast]") {
@@ -120,8 +114,7 @@ TEST_CASE("a matrix that is 2:4 is planned for the sparse tensor cores, another 
     const auto matrix = made<onchip_matrix>([&](onchip_matrix** to, onchip_error* e) {
       return onchip_matrix_create_dense(kHidden, kHidden, weights.data(), to, e);
     });
-    onchip_fit fit{};
-    fit.struct_bytes = sizeof fit;
+    auto fit = sized<onchip_fit>();
     REQUIRE(onchip_fit_network(h200.get(), &network, matrix.get(), &fit, nullptr) == ONCHIP_OK);
     CHECK(fit.fits == 1);
     const RecurrentPlan plan = parse_recurrent_plan(fit.plan);
@@ -161,8 +154,7 @@ TEST_CASE("hostile matrices are refused in words", "[fast]") {
 
 TEST_CASE("null handles and numbers without a meaning are refused, and null is destroyed", "[fast]") {
   const auto h200 = chip();
-  onchip_fit fit{};
-  fit.struct_bytes = sizeof fit;
+  auto fit = sized<onchip_fit>();
   onchip_network network{sizeof network, ONCHIP_LSTM, ONCHIP_FP16, 128, 4, 0.1, ONCHIP_TIER_STREAMED};
   const auto asked = [&](const onchip_chip* of, const onchip_network* n) {
     return answer([&](onchip_error* e) { return onchip_fit_network(of, n, nullptr, &fit, e); });
@@ -266,35 +258,25 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
     answers += asked_in_c(question);
   }
   // By command, a shell for all of them.
-  const std::string script = std::string(ONCHIP_COMMAND) + ".questions.sh";
-  std::ofstream file(script);
+  const Folder folder;
+  std::string script, lines;
   for (const std::string& command : commands) {
-    file << ONCHIP_COMMAND << ' ' << command << " --chip h100_sxm --format json\n";
+    script += ONCHIP_COMMAND " " + command + " --chip h100_sxm --format json\n";
   }
-  file.close();
-  const std::string by_command = run("sh " + script);
-  CHECK((by_command == answers));
-  std::remove(script.c_str());
+  CHECK((run("sh " + folder.write("questions.sh", script)) == answers));
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // python3 could not load the library
   if (run("python3 -c 'print(1)' 2> /dev/null") == "1\n") {
-    const std::string asks = std::string(ONCHIP_COMMAND) + ".questions.py";
-    std::ofstream python(asks);
-    python << "import sys, onchip.api as a\nchip = a.Chip('h100 sxm')\nfor line in sys.stdin:\n"
-              "    sys.stdout.write(a.ask_text(chip, line))\n";
-    python.close();
-    const std::string lines = asks + ".txt";
-    std::ofstream list(lines);
+    const std::string asks = folder.write("questions.py",
+                                          "import sys, onchip.api as a\nchip = a.Chip('h100 sxm')\n"
+                                          "for line in sys.stdin:\n    sys.stdout.write(a.ask_text(chip, line))\n");
     for (const std::string& question : questions) {
-      list << question << '\n';
+      lines += question + '\n';
     }
-    list.close();
     const std::string in_python =
         run("ONCHIP_LIBRARY='" ONCHIP_SHARED "' PYTHONPATH='" ONCHIP_PYTHON "' PYTHONDONTWRITEBYTECODE=1 python3 " +
-            asks + " < " + lines);
+            asks + " < " + folder.write("questions.txt", lines));
     CHECK((in_python == answers));
-    std::remove(asks.c_str());
-    std::remove(lines.c_str());
   }
 #endif
 }
@@ -376,7 +358,7 @@ Json lines_of(const std::string& text) {
 
 TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "[fast][long]") {
   std::mt19937 draw(43);
-  const std::string command = ONCHIP_COMMAND, file = command + ".rows.jsonl", other = command + ".other.jsonl";
+  const std::string command = ONCHIP_COMMAND;
   const std::string objectives = " --objectives step_us:min,hidden:max --within 5% --format json";
   const auto pareto = [&](Json question) {
     question["ask"] = "pareto";
@@ -394,16 +376,16 @@ TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "
   for (const DrawnSweep& sweep : drawn) {
     Json question = sweep.question;
     question["ask"] = "sweep";
-    std::remove(file.c_str());
-    std::remove((command + ".rows.manifest.json").c_str());
+    const Folder folder;
+    const std::string file = (folder / "rows.jsonl").string();
     run(command + " sweep --chip h100_sxm" + sweep.options + " -o " + file + " 2> /dev/null");
-    const std::string lines = run("cat " + file);
+    const std::string lines = read(file);
     CAPTURE(sweep.options, question.dump());
     const Json rows = Json::parse(asked_in_c(question.dump())).at("rows");
     REQUIRE(rows == lines_of(lines));
     CHECK(pareto(sweep.question) == Json::parse(run(command + " pareto " + file + objectives)));
     // Rows without a manifest, which says what the axes are.
-    std::ofstream(other) << lines;
+    const std::string other = folder.write("other.jsonl", lines);
     if (!rows.empty()) {
       CHECK(pareto({{"rows", rows}}) == Json::parse(run(command + " pareto " + other + objectives)));
     }
@@ -414,9 +396,6 @@ TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "
   CHECK(rows.size() == 2);
   CHECK(rows ==
         lines_of(run(command + " sweep --chip h100_sxm" + inferences.options + " --format jsonl 2> /dev/null")));
-  for (const std::string& left : {file, other, command + ".rows.manifest.json"}) {
-    std::remove(left.c_str());
-  }
 }
 
 TEST_CASE("what a question leaves out is what the command takes, and what its page says", "[fast]") {
@@ -435,7 +414,7 @@ TEST_CASE("what a question leaves out is what the command takes, and what its pa
                              " steps";
   std::ifstream page(ONCHIP_PYTHON "/../model/ask/ask.hpp");
   const std::string comment{std::istreambuf_iterator<char>(page), {}};
-  CHECK(comment.find("What is left out is as in the commands: " + stated + ";") != std::string::npos);
+  CHECK(says(comment, "What is left out is as in the commands: " + stated + ";"));
 }
 
 TEST_CASE("a question that is none is refused in words", "[fast]") {
@@ -453,7 +432,7 @@ TEST_CASE("a question that is none is refused in words", "[fast]") {
   CHECK(refused("{\"ask\": \"fit\", \"network\": {\"cell\": 3}}") == "1: question: network: cell: found 3");
   CHECK(refused("{\"ask\": \"predict\"}") == "1: how large is the network? expected a hidden size or a matrix");
   CHECK(refused("{\"ask\": \"fit\", \"constraints\": {\"sms\": \"many\"}}").starts_with("1: sms: found 'many'"));
-  CHECK(refused("{\"ask\": \"fit\", \"set\": [\"sm.cuont=3\"]}").find("sm.count") != std::string::npos);
+  CHECK(says(refused("{\"ask\": \"fit\", \"set\": [\"sm.cuont=3\"]}"), "sm.count"));
   CHECK(refused("{\"ask\": \"sweep\"}").starts_with("1: nothing varies: expected an axis"));
   CHECK(refused("{\"ask\": \"sweep\", \"axis\": 3}") == "1: question: axis: found 3");
   CHECK(refused("{\"ask\": \"sweep\", \"axis\": [{}]}") == "1: axis: found {}: expected a key and its values");

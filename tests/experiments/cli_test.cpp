@@ -13,7 +13,7 @@ TEST_CASE("every verb explains itself", "[fast]") {
     CAPTURE(verb, result.out);
     CHECK(result.status == 0);
     CHECK(result.err.empty());
-    CHECK(result.out.find("Example:\n  onchip " + std::string(verb)) != std::string::npos);
+    CHECK(says(result.out, "Example:\n  onchip " + std::string(verb)));
   }
   CHECK(run("--help").status == 0);
   CHECK(run("--version").out.starts_with("onchip "));
@@ -31,10 +31,10 @@ TEST_CASE("the shipped chips are listed and shown with their sources", "[fast]")
   CHECK(numbers.size() >= 20);
   for (const Json& number : numbers) {
     const std::string source = number.at("source");
-    CHECK(file.find("source = \"" + source + '"') != std::string::npos);
+    CHECK(says(file, "source = \"" + source + '"'));
     CHECK(number.at("unit").is_string());
   }
-  CHECK(run("chips h200 --set sm.count=7 --format csv").out.find("sm.count,7,1,,,set by user") != std::string::npos);
+  CHECK(says(run("chips h200 --set sm.count=7 --format csv").out, "sm.count,7,1,,,set by user"));
 }
 
 TEST_CASE("a chip file that is written, or comes through a pipe, is taken", "[fast]") {
@@ -54,7 +54,7 @@ TEST_CASE("a chip file that is written, or comes through a pipe, is taken", "[fa
 TEST_CASE("chips are shown side by side, in the units of the first", "[fast]") {
   const Run run_of_two = run("chips h200 h100_pcie --format csv");
   CHECK(run_of_two.out.starts_with("key,unit,H200,H100 PCIe\n"));
-  CHECK(run_of_two.out.find("\nsm.clock,MHz,1980,1755\n") != std::string::npos);
+  CHECK(says(run_of_two.out, "\nsm.clock,MHz,1980,1755\n"));
   CHECK(run_json("chips h200 h100_pcie").at("chips")[1].at("chip") == "H100 PCIe");
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("the page on output has every column of CSV", "[fast]") {
     header = header.substr(0, header.find('\n')) + ",";
     for (std::size_t at = 0, end; (end = header.find(',', at)) != std::string::npos; at = end + 1) {
       CAPTURE(question, header.substr(at, end - at));
-      CHECK(page.find("`" + header.substr(at, end - at) + "`") != std::string::npos);
+      CHECK(says(page, "`" + header.substr(at, end - at) + "`"));
     }
   }
 }

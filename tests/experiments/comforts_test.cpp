@@ -65,7 +65,7 @@ TEST_CASE("shells complete verbs, options and values", "[fast]") {
     REQUIRE(script.status == 0);
     folder.write(shell, script.out);
     for (const Verb& verb : kVerbs) {
-      CHECK(script.out.find(verb.name) != std::string::npos);
+      CHECK(says(script.out, verb.name));
     }
     const std::string checked =
         std::string("command -v ") + shell + " >/dev/null || exit 0; " + shell + " -n " + (folder / shell).string();
@@ -105,11 +105,11 @@ TEST_CASE("a terminal gets colours and its width, a pipe neither", "[fast]") {
   }
   const std::string question = "fit --hidden 30000 --density 10% 2>/dev/null";
   const std::string plain = run(question, "COLUMNS=60 TERM=xterm").out;
-  CHECK(plain.find('\033') == std::string::npos);
+  CHECK(!says(plain, "\033"));
   CHECK(std::ranges::any_of(lines_of(plain), [](const std::string& line) { return line.size() > 60; }));
   CHECK(in_terminal(question, "NO_COLOR=").starts_with("\033[31mIt does not fit"));
   const std::string without = in_terminal(question, "NO_COLOR=1");
-  CHECK(without.find('\033') == std::string::npos);
+  CHECK(!says(without, "\033"));
   CHECK(words_of(without) == words_of(plain));
   for (const std::string& line : lines_of(without)) {
     CAPTURE(line);

@@ -3,50 +3,19 @@
 #pragma once
 
 #include "tests/catch.hpp"
+#include "tests/folder.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 namespace onchip {
 
 using Json = nlohmann::json;
-
-// A directory of its own for each test; gone afterwards.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "onchip_cli_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return (path_ / name).string();
-  }
-  int entries() const { return static_cast<int>(std::distance(std::filesystem::directory_iterator(path_), {})); }
-
- private:
-  std::filesystem::path path_;
-};
-
-inline std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 struct Run {
   int status = -1;
@@ -78,7 +47,7 @@ inline void require_refusal(const std::string& arguments, const std::string& exp
   CHECK(result.out.empty());
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
   CHECK(result.err.size() < 600);
-  CHECK(result.err.find(expected) != std::string::npos);
+  CHECK(says(result.err, expected));
 }
 
 inline void require_prediction(const Json& json) {

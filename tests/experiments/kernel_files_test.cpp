@@ -117,8 +117,8 @@ TEST_CASE("a written source needs nothing else, and compiles to the kernel that 
     const Json answer = run_json(kWrite + (folder / "k.cubin").string() + " " + network);
     const Json about = Json::parse(read(folder / "k.json"));
     const std::string source = read(folder / "k.cu"), cubin = read(folder / "k.cubin");
-    CHECK(source.find("#include") == std::string::npos);
-    CHECK(source.find(about.at("command").get<std::string>() + " k.cu\n") != std::string::npos);
+    CHECK(!says(source, "#include"));
+    CHECK(says(source, about.at("command").get<std::string>() + " k.cu\n"));
     const auto name = about.at("kernel").get<std::string>();
     const CompiledKernel compiled = compile({name, source, "sm_90", {}});
     CHECK(significant_code(compiled.cubin) == significant_code(cubin));
@@ -130,7 +130,7 @@ TEST_CASE("a written source needs nothing else, and compiles to the kernel that 
     REQUIRE(std::system((ONCHIP_NVCC + command + " -Xptxas -v -w -o " + (folder / "n.cubin").string() + ' ' +
                          (folder / "k.cu").string() + " 2> " + log)
                             .c_str()) == 0);
-    CHECK(read(log).find("Used " + about.at("registers").dump() + " registers") != std::string::npos);
+    CHECK(says(read(log), "Used " + about.at("registers").dump() + " registers"));
     CHECK(code_bytes(read(folder / "n.cubin"), name) > 1000);
 #endif
   }

@@ -60,12 +60,12 @@ TEST_CASE("a plan is checked without a GPU by executing its PTX", "[fast]") {
   CHECK(json.at("thread_instructions").get<double>() > 1e5);
   const Run again = run(small);
   CHECK(again.status == 0);
-  CHECK(again.out.find("correct    yes: relative error") != std::string::npos);
+  CHECK(says(again.out, "correct    yes: relative error"));
   CHECK(again.out == run(small).out);  // the same in every run
   const Folder folder;
   const Run captured = run(small + " --capture " + (folder / "step.trace").string());
   CHECK(captured.status == 0);
-  CHECK(captured.out.find("as they are generated") != std::string::npos);
+  CHECK(says(captured.out, "as they are generated"));
   for (const char* option : {"--baselines", "--floor", "--clocks", "--compile-only", "--repeats 3"}) {
     require_refusal(small + ' ' + option, "contradicts --interpret");
   }

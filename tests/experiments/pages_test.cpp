@@ -91,7 +91,7 @@ TEST_CASE("commands of the pages print what the pages say", "[fast][long]") {
       continue;
     }
     CHECK(printed == page);
-    CHECK(page.find("\n$ build/onchip ") != std::string::npos);
+    CHECK(says(page, "\n$ build/onchip "));
   }
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("commands that the pages name have the verbs and options that they are
   std::size_t found = 0;
   for (const auto& page : pages) {
     for (const std::string& command : commands_of(read(page))) {
-      const Run asked = run(command + (command.find("--help") == std::string::npos ? " --help" : ""));
+      const Run asked = run(command + (!says(command, "--help") ? " --help" : ""));
       CAPTURE(page.string(), command, asked.err);
       CHECK(asked.status == 0);
       ++found;

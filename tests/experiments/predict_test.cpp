@@ -41,11 +41,11 @@ TEST_CASE("predict compares the families, best first, and says why the others lo
   CHECK(plans[0].at("plan") == run_json(network).at("plan"));
   CHECK(plans[0].at("why") == "the fastest that fits");
   CHECK(plans[0].at("step_us") < plans[1].at("step_us"));
-  CHECK(plans[1].at("why").get<std::string>().find(" us slower, most of it ") != std::string::npos);
+  CHECK(says(plans[1].at("why").get<std::string>(), " us slower, most of it "));
   const Json single = run_json("predict --hidden 512 --precision fp32 --plan all").at("plans");
   REQUIRE(single.size() == 5);
   CHECK(single[4].at("family") == "dense_persistent");
-  CHECK(single[4].at("why").get<std::string>().find("fp16 or bf16") != std::string::npos);
+  CHECK(says(single[4].at("why").get<std::string>(), "fp16 or bf16"));
   const Json large = run_json("predict --hidden 60000 --density 50% --plan all", 1);
   CHECK(large.at("fits") == false);
   CHECK(large.at("plans")[0].at("plan").at("family") == "cublas_graph");
@@ -82,7 +82,7 @@ TEST_CASE("2:4 masks are generated, known by their weights, and searched for the
   CHECK(asked["network"]["mask"] == "2:4");
   CHECK(asked["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));
   const Json uniform = run_json("predict --hidden 512 --density 50%");
-  CHECK(uniform["plan"]["text"].get<std::string>().find("structured_2_4") == std::string::npos);
+  CHECK(!says(uniform["plan"]["text"].get<std::string>(), "structured_2_4"));
   CHECK(asked["step_us"] <= uniform["step_us"]);
   const Json largest = run_json("fit --density 50% --mask 2:4 --family dense_persistent");
   CHECK(largest["plan"]["text"].get<std::string>().starts_with("dense_persistent structured_2_4 "));
@@ -106,7 +106,7 @@ TEST_CASE("dense networks without their empty words are asked for, planned, writ
   const auto text = large["plan"]["text"].get<std::string>();
   CHECK(text.starts_with("dense_persistent bitmap "));
   CHECK(large["plan"]["bank_words"] > 0);
-  CHECK(text.find(" bank_words=" + std::to_string(large["plan"]["bank_words"].get<int>())) != std::string::npos);
+  CHECK(says(text, " bank_words=" + std::to_string(large["plan"]["bank_words"].get<int>())));
   CHECK(run_json(network + " --plan '" + text + "'")["step_us"] == large["step_us"]);
   const std::string fit = "fit --density 10% --family dense_persistent";
   const Json largest = run_json(fit);
@@ -126,7 +126,7 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
   CHECK(std::abs(us / sequence.at("us").get<double>() - 1) < 1e-4);
   const Run text = run(network + " --layers 2 --bidirectional --input 128");
   CHECK(text.out.starts_with("2 layers, both directions, input of 128, 200 steps\n\nsequence  "));
-  CHECK(text.out.find("backward   input product") != std::string::npos);
+  CHECK(says(text.out, "backward   input product"));
   CHECK(text.out.ends_with(run(network).out));
   const Run csv = run(network + " --layers 2 --bidirectional --input 128 --format csv");
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 1 + 12 + 1);

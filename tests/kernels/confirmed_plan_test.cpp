@@ -6,7 +6,6 @@
 #include "tests/catch.hpp"
 
 #include <algorithm>
-#include <string>
 
 namespace onchip {
 namespace {

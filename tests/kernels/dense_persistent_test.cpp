@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of the dense persistent family compile, within the registers that the model counts. Needs no GPU; what the
-// kernels compute is in dense_persistent_run_test.cpp.
+// kernels compute is in recurrent_run_test.cpp.
 #include "kernels/recurrent/program.hpp"
 #include "model/chip/chip.hpp"
 #include "model/chip/occupancy.hpp"
@@ -11,8 +11,8 @@
 #include "tests/kernels/plans.hpp"
 #include "tests/nightly.hpp"
 
-#include <array>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace onchip {
@@ -24,28 +24,25 @@ ResourceReport compiled(const DenseCase& c, const std::string& architecture) {
   return compile(compile_request(c.network, c.plan, architecture)).resources;
 }
 
-TEST_CASE("dense kernels of every cell, batch and exchange compile", "[fast]") {
+// These are far from filling the registers.
+void check_compiles(const DenseCase& c, const std::string& architecture) {
+  INFO(c.text());
+  const ResourceReport report = compiled(c, architecture);
+  CHECK(report.spill_bytes == 0);
+  CHECK(report.stack_bytes == 0);
+  CHECK(report.registers >= c.geometry().register_words);
+  CHECK(compile(compile_order_request(c.network, c.plan, "sm_90")).cubin.size() > 500);
+}
+
+TEST_CASE("dense kernels of every cell, batch and exchange, of batch groups and of clusters compile", "[fast]") {
   int number = 0;
   for (const DenseShape& shape : kEveryDenseKind) {
     DenseCase c = dense_case(shape);
     c.plan.exchange = static_cast<ExchangeProtocol>(number++ % 3);
-    INFO(c.text());
-    const ResourceReport report = compiled(c, kArchitectures[number % 4]);
-    CHECK(report.spill_bytes == 0);
-    CHECK(report.stack_bytes == 0);
-    CHECK(report.registers >= c.geometry().register_words);
-    CHECK(compile(compile_order_request(c.network, c.plan, "sm_90")).cubin.size() > 500);
+    check_compiles(c, kArchitectures[number % 4]);
   }
-}
-
-TEST_CASE("dense kernels of batch groups and of clusters compile", "[fast]") {
   for (const DenseShape& shape : kEveryBatchGroup) {
-    const DenseCase c = dense_case(shape);
-    INFO(c.text());
-    const ResourceReport report = compiled(c, "sm_90");
-    CHECK(report.spill_bytes == 0);
-    CHECK(report.stack_bytes == 0);
-    CHECK(compile(compile_order_request(c.network, c.plan, "sm_90")).cubin.size() > 500);
+    check_compiles(dense_case(shape), "sm_90");
   }
 }
 
@@ -117,47 +114,33 @@ bool spills(const DenseCase& c, const std::string& architecture) {
   return compiled(c, architecture).spills();
 }
 
-bool has_no_spill(const Chip& chip, const Recurrent& network, const RecurrentPlan& plan) {
-  return compile(compile_request(network, plan, chip.architecture)).resources.spill_bytes == 0;
-}
-
 // Of the plans, those that leave no room in the registers for another tile: the others have some to spare. The type of
 // the values and the architecture are other ones from plan to plan: a product is one instruction in all.
 TEST_CASE("no dense plan that the model lets fit spills", "[slow]") {
-  std::size_t full = 0;
-  const auto check = [&](const Size& size, int threads, Storage storage, int groups_loads) {
-    const Precision precision = full % 2 == 0 ? Precision::fp16 : Precision::bf16;
-    if (const std::optional<DenseCase> c = full_case(size, precision, threads, storage, groups_loads)) {
-      const std::string architecture = kArchitectures[full / 2 % 4];
-      INFO(c->text() << " on " << architecture);
-      if (is_chosen(full++, 3)) {
-        CHECK_FALSE(spills(*c, architecture));
+  int full = 0;
+  const auto check = [&](Storage storage, std::span<const Size> sizes, int groups_loads_of_256) {
+    for (const int threads : {256, 512}) {
+      for (const Size& size : sizes) {
+        const Precision precision = full % 2 == 0 ? Precision::fp16 : Precision::bf16;
+        const auto c = full_case(size, precision, threads, storage, threads == 256 ? groups_loads_of_256 : 1);
+        if (c && is_chosen(full++, 3)) {
+          const std::string architecture = kArchitectures[(full - 1) / 2 % 4];
+          INFO(c->text() << " on " << architecture);
+          CHECK_FALSE(spills(*c, architecture));
+        }
       }
     }
   };
-  for (const int threads : {256, 512}) {
-    for (const Size& size : kSizes) {
-      check(size, threads, Storage::dense, 1);
-    }
-  }
+  check(Storage::dense, kSizes, 1);
   CHECK(full > 8);
-  for (const int threads : {256, 512}) {
-    for (const Size& size : kStructuredSizes) {
-      check(size, threads, Storage::structured_2_4, threads == 256 ? 3 : 1);
-    }
-  }
+  check(Storage::structured_2_4, kStructuredSizes, 3);
   CHECK(full > 16);
-  for (const int threads : {256, 512}) {
-    for (const Size& size : kBitmapSizes) {
-      check(size, threads, Storage::bitmap, threads == 256 ? 3 : 1);
-    }
-  }
+  check(Storage::bitmap, kBitmapSizes, 3);
   CHECK(full > 28);
 }
 
 // A tile is four words.
 TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what compiles without a spill", "[slow]") {
-  std::size_t full = 0;
   int pairs = 0, within = 0;
   for (const Size& size : kStructuredSizes) {
     for (const int threads : {128, 384}) {
@@ -165,12 +148,11 @@ TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what comp
       if (!beyond) {
         continue;
       }
-      const std::string architecture = kArchitectures[full % 4];
+      const std::string architecture = kArchitectures[pairs % 4];
       const bool close = spills(*beyond, architecture);
       UNSCOPED_INFO(beyond->text() << " on " << architecture << (close ? ": within" : ": more than 8 too careful"));
       within += close;
       ++pairs;
-      ++full;
     }
   }
   CHECK(pairs >= 10);
@@ -192,49 +174,31 @@ TEST_CASE("spans and samples that divide nothing take no more registers than oth
   CHECK(ragged.registers <= even.registers + 4);
 }
 
-// Each size on two of the chips, each chip with half of the sizes.
-TEST_CASE("the planner's plans of bitmaps compile without a spill", "[slow]") {
-  constexpr std::array kChips{"a100", "h200", "b200", "rtx 4090"};
-  Constraints constraints;
-  constraints.family = DensePlan::kName;
-  int compact = 0, number = 0;
-  for (std::size_t i = 0; i < std::size(kBitmapSizes); ++i) {
-    const Size& size = kBitmapSizes[i];
-    const Recurrent network{size.cell, Precision::bf16, size.hidden, size.batch, 1, 0.1};
-    for (const std::size_t which : {i % 4, (i + 1 + i / 4) % 4}) {
-      const Chip chip = find_chip(kChips[which]).chip;
-      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);
-      if (planned.prediction.footprint.fits) {
-        INFO(chip.name << ", " << describe(network) << ": " << to_string(planned.plan));
-        if (is_chosen(number++, 3)) {
-          CHECK(has_no_spill(chip, network, planned.plan));
-        }
-        compact += std::get<DensePlan>(planned.plan).storage == Storage::bitmap;
-      }
-    }
-  }
-  CHECK(compact > 6);
-}
-
 TEST_CASE("the planner's dense plans compile without a spill", "[slow]") {
-  const MaskKind mask = GENERATE(MaskKind::uniform, MaskKind::two_four);
   Constraints constraints;
   constraints.family = DensePlan::kName;
-  int number = 0;
-  for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
-    const Chip chip = find_chip(chip_name).chip;
-    for (const Size& size : kSizes) {
-      if (!is_chosen(number++, 5)) {
-        continue;
-      }
-      const Recurrent network{size.cell, Precision::fp16, size.hidden, size.batch, 1, 0.5};
-      const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network, mask), constraints);
-      if (planned.prediction.footprint.fits) {
-        INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
-        CHECK(has_no_spill(chip, network, planned.plan));
+  int number = 0, bitmaps = 0;
+  const auto check = [&](std::span<const Size> sizes, Precision precision, double density, MaskKind mask) {
+    for (const char* chip_name : {"a100", "h200", "b200", "rtx 4090"}) {
+      const Chip chip = find_chip(chip_name).chip;
+      for (const Size& size : sizes) {
+        const Recurrent network{size.cell, precision, size.hidden, size.batch, 1, density};
+        if (!is_chosen(number++, 5)) {
+          continue;
+        }
+        const PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network, mask), constraints);
+        if (planned.prediction.footprint.fits) {
+          INFO(chip_name << ", " << describe(network) << ": " << to_string(planned.plan));
+          CHECK(compile(compile_request(network, planned.plan, chip.architecture)).resources.spill_bytes == 0);
+          bitmaps += std::get<DensePlan>(planned.plan).storage == Storage::bitmap;
+        }
       }
     }
-  }
+  };
+  check(kSizes, Precision::fp16, 0.5, MaskKind::uniform);
+  check(kSizes, Precision::fp16, 0.5, MaskKind::two_four);
+  check(kBitmapSizes, Precision::bf16, 0.1, MaskKind::uniform);
+  CHECK(bitmaps > 2);
 }
 
 }  // namespace

@@ -162,6 +162,16 @@ void for_every_kind(auto&& check) {
   }
 }
 
+// One unit, and fewer units than SMs, of every storage.
+void for_every_tiny_network(Cell cell, auto&& check) {
+  for (const int hidden : {1, 3}) {
+    check(sparse_case({.cell = cell, .hidden = hidden, .units_per_group = 1, .density = 1}));
+    for (const Storage storage : {Storage::dense, kStructured, kBitmap}) {
+      check(dense_case({.cell = cell, .hidden = hidden, .storage = storage}));
+    }
+  }
+}
+
 // Each value that is not finite, in the input of one sample and in its state: `check` is given a case and what it
 // computes with. Dense kernels have no zeros: multiplied by infinity, they are not the reference's.
 void for_every_poison(auto&& check) {

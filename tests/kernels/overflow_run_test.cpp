@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <vector>
 
 namespace onchip {
 namespace {
@@ -14,16 +13,7 @@ TEST_CASE("overflow of every cell and precision gives what the reference gives, 
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
   for (const Tiers tiers : kOverflowTiers) {
-    // One plane, two and more; a ring of each length.
-    const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? 17 : 5;
-    const int ring_chunks = batch == 5 ? 2 : 4;
-    SparseCase c = with_tiers(sparse_case({.cell = cell,
-                                           .precision = precision,
-                                           .batch = batch,
-                                           .lanes = batch == 3 ? 32 : 8,
-                                           .units_per_group = batch == 17 ? 1 : 2}),
-                              tiers, ring_chunks);
-    c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
+    const SparseCase c = overflow_case(cell, precision, tiers, /*is_small=*/false);
     REQUIRE(c.plan.has_overflow());
     REQUIRE((c.plan.streamed_chunks() > 0) == (tiers != Tiers::shared));
     for (const int steps : {1, 6}) {
@@ -111,10 +101,7 @@ TEST_CASE("every pass over the planes of a state takes the whole overflow", "[gp
       check_right(with_tiers(c, Tiers::mixed, 3), g);
     }
   }
-}
-
-TEST_CASE("a plane for each sample takes the whole overflow", "[gpu]") {
-  for (const Cell cell : {Cell::relu, Cell::gru}) {
+  for (const Cell cell : {Cell::relu, Cell::gru}) {  // a plane for each sample
     SparseCase c = sparse_case({.cell = cell, .batch = 5});
     c.plan.load_bytes = info(c.network.precision).bytes;
     REQUIRE(c.geometry().planes == 8);
@@ -196,20 +183,6 @@ TEST_CASE("tiles of several rows and passes of several planes take distances fro
       check_right(with_tiers(c, Tiers::mixed, 3), g);
     }
   }
-}
-
-TEST_CASE("all SMs stream at once, over more steps than segments are emptied ahead", "[gpu]") {
-  const Cell cell = GENERATE(Cell::relu, Cell::lstm);
-  const SparseCase c = with_tiers(sparse_case({.cell = cell,
-                                               .hidden = 1021,
-                                               .batch = 4,
-                                               .sms = device_info().sm_count,
-                                               .lanes = 32,
-                                               .units_per_group = 1,
-                                               .density = 0.1,
-                                               .mask = MaskKind::power_law}),
-                                  Tiers::streamed, 4);
-  check_right(c, given(c.network, 300));
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "tests/row_splits.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -74,6 +73,23 @@ inline SparseCase with_tiers(SparseCase c, Tiers tiers, int ring_chunks = 3, dou
     c.plan.shared_chunks = tiers == Tiers::mixed ? c.plan.shared_chunks / 2 : 0;
     c.plan.ring_chunks = ring_chunks;
   }
+  return c;
+}
+
+// Overflow of one plane, two and more; of each length of rings.
+inline SparseCase overflow_case(Cell cell, Precision precision, Tiers tiers, bool is_small) {
+  // The fewest samples of several planes, to be interpreted.
+  const int several = !is_small ? 17 : info(cell).gates == 1 ? 17 : precision == Precision::fp32 ? 5 : 9;
+  const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? several : is_small ? 4 : 5;
+  SparseCase c = with_tiers(sparse_case({.cell = cell,
+                                         .precision = precision,
+                                         .hidden = is_small ? 61 : 127,
+                                         .batch = batch,
+                                         .sms = is_small ? 2 : 5,
+                                         .lanes = tiers == Tiers::shared ? 32 : 8,
+                                         .units_per_group = tiers == Tiers::mixed ? 1 : 2}),
+                            tiers, tiers == Tiers::streamed ? 2 : 4);
+  c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
   return c;
 }
 
@@ -192,6 +208,9 @@ struct DenseShape {
   Storage storage = Storage::dense;  // structured_2_4: of at most half the density
 };
 
+inline constexpr auto kLamport = ExchangeProtocol::lamport, kCluster = ExchangeProtocol::cluster;
+inline constexpr auto kStructured = Storage::structured_2_4, kBitmap = Storage::bitmap;
+
 // So many of each warp's tiles in shared memory.
 inline void keep_in_shared(DenseCase& c, int tiles) {
   c.plan.shared_tiles = tiles;
@@ -214,79 +233,63 @@ inline DenseCase dense_case(const DenseShape& shape) {
   return c;
 }
 
+// A case of sizes that divide nothing, another with every batch; a small one to be interpreted.
+inline DenseCase awkward_dense_case(Cell cell, Precision precision, Storage storage, int batch, bool is_small) {
+  const bool is_dense = storage == Storage::dense, is_structured = storage == kStructured;
+  DenseShape shape{.cell = cell, .precision = precision, .batch = batch, .storage = storage};
+  shape.hidden = batch == 1 ? (is_small ? 127 : 257) : is_small ? 61 : 127;
+  if (batch == 3 && !is_dense) {  // spans that end in the middle of a pair of units, and of a group of four columns
+    shape.hidden = is_small ? 230 : is_structured ? 126 : 127;  // on two SMs: more would spill
+  }
+  shape.sms = batch == 3 ? 2 : is_small && is_dense ? 3 : 7;
+  shape.threads = batch != 8 ? 96 : is_small ? 64 : 256;
+  shape.groups_loads = batch == 3 && !is_dense ? 2 : 1;
+  // Of bitmaps: of a warp one tile in shared memory, some, and more than the bits of a word are of.
+  shape.in_shared = storage == kBitmap ? (batch == 8 ? 0.3 : 0.9) : batch == (is_dense ? 9 : 8) ? 0 : 0.4;
+  const bool is_sparser = batch == (is_dense ? 17 : 20);
+  shape.density = is_dense        ? (is_sparser ? 0.3 : 1)
+                  : is_structured ? (is_sparser ? 0.3 : 0.5)
+                                  : (is_sparser    ? (is_small ? 0.05 : 0.01)
+                                     : batch == 32 ? 0.6
+                                                   : 0.2);
+  return dense_case(shape);
+}
+
+// cell, type, units, batch, SMs, threads, share in shared memory, density, loads, batch groups, exchange, storage
 inline const DenseShape kEveryDenseKind[] = {
-    {.cell = Cell::relu, .precision = Precision::fp16, .batch = 5},
-    {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 3, .in_shared = 0},
-    {.cell = Cell::lstm, .precision = Precision::fp16, .batch = 3, .threads = 96},
-    {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 1, .groups_loads = 2},
-    {.cell = Cell::gru, .precision = Precision::fp16, .batch = 5, .in_shared = 1},
-    {.cell = Cell::gru, .precision = Precision::bf16, .batch = 3, .threads = 256},
+    {Cell::relu, Precision::fp16, 127, 5},
+    {Cell::tanh, Precision::bf16, 127, 3, 5, 128, 0},
+    {Cell::lstm, Precision::fp16, 127, 3, 5, 96},
+    {Cell::lstm, Precision::bf16, 127, 1, 5, 128, 0.5, 1, 2},
+    {Cell::gru, Precision::fp16, 127, 5, 5, 128, 1},
+    {Cell::gru, Precision::bf16, 127, 3, 5, 256},
     // Of whole groups of four columns, each with two weights: no zero is stored, to be multiplied by infinity.
-    {.cell = Cell::relu, .hidden = 132, .batch = 5, .storage = Storage::structured_2_4},
-    {.cell = Cell::lstm, .precision = Precision::bf16, .hidden = 260, .storage = Storage::structured_2_4},
-    {.cell = Cell::gru, .hidden = 132, .batch = 1, .threads = 96, .in_shared = 1, .storage = Storage::structured_2_4},
-    {.cell = Cell::relu, .batch = 5, .threads = 96, .in_shared = 1, .density = 0.3, .storage = Storage::bitmap},
-    {.cell = Cell::lstm,
-     .precision = Precision::bf16,
-     .hidden = 259,
-     .in_shared = 0.8,
-     .density = 0.1,
-     .storage = Storage::bitmap},
-    {.cell = Cell::gru, .hidden = 131, .batch = 1, .density = 0.6, .groups_loads = 2, .storage = Storage::bitmap},
+    {Cell::relu, Precision::fp16, 132, 5, 5, 128, 0.5, 1, 1, 1, kLamport, kStructured},
+    {Cell::lstm, Precision::bf16, 260, 3, 5, 128, 0.5, 1, 1, 1, kLamport, kStructured},
+    {Cell::gru, Precision::fp16, 132, 1, 5, 96, 1, 1, 1, 1, kLamport, kStructured},
+    {Cell::relu, Precision::fp16, 127, 5, 5, 96, 1, 0.3, 1, 1, kLamport, kBitmap},
+    {Cell::lstm, Precision::bf16, 259, 3, 5, 128, 0.8, 0.1, 1, 1, kLamport, kBitmap},
+    {Cell::gru, Precision::fp16, 131, 1, 5, 128, 0.5, 0.6, 2, 1, kLamport, kBitmap},
 };
 
 // Batch groups, and the exchange inside clusters, of every cell, with states that spans do and do not divide.
 inline const DenseShape kEveryBatchGroup[] = {
-    {.cell = Cell::relu, .batch = 1, .sms = 2, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::tanh, .hidden = 512, .batch = 4, .sms = 16, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::lstm, .precision = Precision::bf16, .batch = 5, .sms = 8, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::gru, .hidden = 259, .batch = 9, .sms = 16, .groups_loads = 2, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::lstm, .batch = 6, .sms = 4, .batch_groups = 3, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::gru, .batch = 32, .sms = 16, .batch_groups = 4, .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::relu,
-     .hidden = 300,
-     .batch = 16,
-     .sms = 16,
-     .batch_groups = 2,
-     .exchange = ExchangeProtocol::cluster},
-    {.cell = Cell::tanh, .precision = Precision::bf16, .batch = 4, .batch_groups = 2},
-    {.cell = Cell::lstm, .batch = 32, .batch_groups = 4},
-    {.cell = Cell::gru, .batch = 6, .batch_groups = 6},
-    {.cell = Cell::lstm,
-     .hidden = 132,
-     .batch = 5,
-     .sms = 8,
-     .exchange = ExchangeProtocol::cluster,
-     .storage = Storage::structured_2_4},
-    {.cell = Cell::gru,
-     .precision = Precision::bf16,
-     .hidden = 260,
-     .batch = 18,
-     .sms = 4,
-     .groups_loads = 2,
-     .batch_groups = 2,
-     .exchange = ExchangeProtocol::cluster,
-     .storage = Storage::structured_2_4},
-    {.cell = Cell::relu, .hidden = 140, .batch = 6, .batch_groups = 2, .storage = Storage::structured_2_4},
-    {.cell = Cell::lstm,
-     .hidden = 133,
-     .batch = 9,
-     .sms = 8,
-     .density = 0.3,
-     .exchange = ExchangeProtocol::cluster,
-     .storage = Storage::bitmap},
-    {.cell = Cell::gru,
-     .precision = Precision::bf16,
-     .hidden = 260,
-     .batch = 18,
-     .sms = 4,
-     .in_shared = 0.9,
-     .density = 0.2,
-     .groups_loads = 2,
-     .batch_groups = 2,
-     .exchange = ExchangeProtocol::cluster,
-     .storage = Storage::bitmap},
-    {.cell = Cell::tanh, .batch = 32, .density = 0.05, .batch_groups = 4, .storage = Storage::bitmap},
+    {Cell::relu, Precision::fp16, 127, 1, 2, 128, 0.5, 1, 1, 1, kCluster},
+    {Cell::tanh, Precision::fp16, 512, 4, 16, 128, 0.5, 1, 1, 1, kCluster},
+    {Cell::lstm, Precision::bf16, 127, 5, 8, 128, 0.5, 1, 1, 1, kCluster},
+    {Cell::gru, Precision::fp16, 259, 9, 16, 128, 0.5, 1, 2, 1, kCluster},
+    {Cell::lstm, Precision::fp16, 127, 6, 4, 128, 0.5, 1, 1, 3, kCluster},
+    {Cell::gru, Precision::fp16, 127, 32, 16, 128, 0.5, 1, 1, 4, kCluster},
+    {Cell::relu, Precision::fp16, 300, 16, 16, 128, 0.5, 1, 1, 2, kCluster},
+    {Cell::tanh, Precision::bf16, 127, 4, 5, 128, 0.5, 1, 1, 2},
+    {Cell::lstm, Precision::fp16, 127, 32, 5, 128, 0.5, 1, 1, 4},
+    {Cell::gru, Precision::fp16, 127, 6, 5, 128, 0.5, 1, 1, 6},
+    {Cell::lstm, Precision::fp16, 132, 5, 8, 128, 0.5, 1, 1, 1, kCluster, kStructured},
+    {Cell::gru, Precision::bf16, 260, 18, 4, 128, 0.5, 1, 2, 2, kCluster, kStructured},
+    {Cell::relu, Precision::fp16, 140, 6, 5, 128, 0.5, 1, 1, 2, kLamport, kStructured},
+    {Cell::lstm, Precision::fp16, 133, 9, 8, 128, 0.5, 0.3, 1, 1, kCluster, kBitmap},
+    {Cell::gru, Precision::bf16, 260, 18, 4, 128, 0.9, 0.2, 2, 2, kCluster, kBitmap},
+    {Cell::tanh, Precision::fp16, 127, 32, 5, 128, 0.5, 0.05, 1, 4, kLamport, kBitmap},
 };
 
 }  // namespace onchip

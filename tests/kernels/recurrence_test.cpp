@@ -4,14 +4,15 @@
 #include "kernels/recurrent/recurrence.hpp"
 
 #include "model/base/error.hpp"
+#include "model/families/planner.hpp"
 #include "tests/error_of.hpp"
 #include "tests/kernels/runs.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,43 +20,6 @@ namespace onchip {
 namespace {
 
 constexpr const char* kArchitecture = "sm_90";
-
-TEST_CASE("a workspace has room for all that a program reads and writes, one after another", "[fast]") {
-  for (const Shape& shape : kEveryKind) {
-    const SparseCase c = sparse_case(shape);
-    CAPTURE(c.text());
-    const RecurrenceProgram program = make_program(with_tiers(c, Tiers::mixed).layout(), {}, kArchitecture);
-    const Recurrent& network = program.network;
-    const StateGeometry& geometry = program.state;
-    const auto state = static_cast<std::size_t>(geometry.state_stride), rows = static_cast<std::size_t>(network.rows());
-    const std::size_t carry = sizeof(float) * geometry.state_units * geometry.batch_padded;
-    CHECK(program.steps_per_launch(7) == 7);
-    const Encoded encoded = encode(make_layout(network, program.plan, c.matrix));
-    const std::vector<std::size_t> bytes{4 * encoded.weights.size(),
-                                         4 * encoded.streamed.size(),
-                                         4 * encoded.overflow.size(),
-                                         4 * static_cast<std::size_t>(geometry.state_units),
-                                         4 * static_cast<std::size_t>(network.hidden),
-                                         4 * rows,
-                                         4 * rows,
-                                         4 * static_cast<std::size_t>(geometry.state_units),
-                                         0,
-                                         7 * static_cast<std::size_t>(geometry.input_bytes),
-                                         8 * state,
-                                         carry,
-                                         carry,
-                                         sizeof(int) * geometry.batch_padded,
-                                         4,
-                                         4,
-                                         0};
-    const std::vector<std::size_t> offsets = array_offsets(program.kernels_and_arrays(7));
-    REQUIRE(offsets.size() == bytes.size() + 1);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      CHECK(offsets[i] % kArrayAlignment == 0);
-      CHECK(offsets[i] + bytes[i] <= offsets[i + 1]);
-    }
-  }
-}
 
 TEST_CASE("a workspace grows with the steps until a launch has as many as it may", "[fast]") {
   const SparseCase c = sparse_case({.cell = Cell::lstm});
@@ -65,6 +29,7 @@ TEST_CASE("a workspace grows with the steps until a launch has as many as it may
   const std::vector<std::size_t> most = array_offsets(program.kernels_and_arrays(most_steps));
   CHECK(most.back() < most[RecurrenceArray::constants] + kMostLaunchBytes + (std::size_t{1} << 20));
   CHECK(most.back() > static_cast<std::size_t>(kMostLaunchBytes) / 2);
+  CHECK(std::ranges::all_of(most, [](std::size_t offset) { return offset % kArrayAlignment == 0; }));
   CHECK(program.steps_per_launch(most_steps) < std::int64_t{1} << 30);
   CHECK(error_of([&] { Recurrence::workspace_bytes(program, 0); }) ==
         "the largest number of steps 0 is out of range: expected 1 or more");
@@ -73,35 +38,11 @@ TEST_CASE("a workspace grows with the steps until a launch has as many as it may
         Recurrence::workspace_bytes(program, 3) + 4 * 3 * kStepMarks.size() * c.plan.sms * c.plan.warps());
 }
 
-TEST_CASE("a program's constants are the layout's, byte by byte", "[fast]") {
-  const SparseCase c = sparse_case({.cell = Cell::gru, .precision = Precision::fp16});
-  const std::vector<float> input_bias = random_values(c.network.rows(), Precision::fp32, 1);
-  const std::vector<float> recurrent_bias = random_values(c.network.rows(), Precision::fp32, 2);
-  const SparseLayout layout = make_layout(c.geometry(), c.matrix);
-  const RecurrenceProgram program = make_program(layout, {input_bias, recurrent_bias}, kArchitecture);
-  const auto is = [&](int array, const auto& values) {
-    return std::ranges::equal(program.constants[static_cast<std::size_t>(array)], std::as_bytes(std::span(values)));
-  };
-  const auto floats = [&](int array) {
-    const std::vector<std::byte>& bytes = program.constants[static_cast<std::size_t>(array)];
-    std::vector<float> values(bytes.size() / 4);
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  };
-  CHECK(is(RecurrenceArray::weights, encode(layout).weights));
-  CHECK(is(RecurrenceArray::order, layout.order));
-  const std::vector<float> added = floats(RecurrenceArray::input_bias);
-  const std::vector<float> reset = floats(RecurrenceArray::recurrent_bias);
-  for (int unit = 0; unit < c.network.hidden; ++unit) {
-    const int n = 2 * c.network.hidden + unit;
-    CHECK(added[unit] == input_bias[unit] + recurrent_bias[unit]);
-    CHECK(added[n] == input_bias[n]);
-    CHECK(reset[layout.order[unit]] == recurrent_bias[n]);
-  }
-  CHECK(program.has_input_bias);
-  CHECK_FALSE(make_program(layout, {}, kArchitecture).has_input_bias);
+TEST_CASE("a bias of another size is refused", "[fast]") {
+  const SparseCase c = sparse_case({.cell = Cell::gru});
+  const std::vector<float> three(3);
   CHECK(error_of([&] {
-          make_program(layout, {std::span(input_bias).first(3), {}}, kArchitecture);
+          make_program(c.layout(), {three, {}}, kArchitecture);
         }) == "a bias has 3 elements; expected 381");
 }
 
@@ -117,6 +58,47 @@ TEST_CASE("a recurrence refuses a workspace that is null, not aligned or too sma
   CHECK(error(128, bytes) == "the workspace is not aligned to 256 bytes");
   CHECK(error(256, bytes - 1) ==
         "the workspace has " + std::to_string(bytes - 1) + " bytes; expected at least " + std::to_string(bytes));
+}
+
+// Lines of four words are half empty: with what lies between them the first network's state is larger than shared
+// memory.
+TEST_CASE("no kernel asks for more shared memory than a block may have", "[fast]") {
+  const Chip chip = find_chip("h200").chip;
+  const Recurrent network = GENERATE(Recurrent{Cell::lstm, Precision::fp32, 453, 64, 1, 0.2},
+                                     Recurrent{Cell::relu, Precision::fp16, 2304, 4, 1, 0.1},
+                                     Recurrent{Cell::gru, Precision::bf16, 512, 16, 1, 0.1});
+  Constraints constraints;
+  constraints.family = SparsePlan::kName;
+  PlannedNetwork planned = choose_plan(chip, network, RowProfile::uniform(network), constraints);
+  REQUIRE(planned.prediction.footprint.fits);
+  std::get<SparsePlan>(planned.plan).line_words = GENERATE(4, 8);
+  const SparseMatrix matrix = generate_mask(network.rows(), network.hidden, network.density, 1, network.precision);
+  const RecurrenceProgram program =
+      make_uncompiled_program(make_layout(network, planned.plan, matrix), {}, chip.architecture);
+  const KernelProgram of_one_step = program.kernels_and_arrays(1);
+  const std::vector<std::size_t> offsets = array_offsets(of_one_step);
+  std::vector<std::byte> workspace(offsets.back()), output(16);
+  std::vector<std::byte*> places;
+  for (const std::size_t offset : offsets) {
+    places.push_back(workspace.data() + offset);
+  }
+  Sequences sequences;
+  sequences.steps = 1;
+  sequences.initial = output.data();
+  sequences.output = output.data();
+  sequences.final_state = output.data();
+  std::set<std::string> launched;
+  std::size_t most_shared = 0;
+  for (const ProgramNode& node : program.nodes(places, 1, sequences)) {
+    if (node.kernel >= 0) {
+      launched.insert(of_one_step.kernels[static_cast<std::size_t>(node.kernel)].entry);
+      most_shared = std::max(most_shared, node.shared_bytes);
+    }
+  }
+  CAPTURE(describe(network), to_string(planned.plan));
+  CHECK(launched.contains(std::string(program.shape.kernel)));
+  CHECK(launched.contains("from_state_order"));
+  CHECK(static_cast<double>(most_shared) <= chip.smem_bytes_per_block);
 }
 
 // ---- on a GPU -------------------------------------------------------------------------------------------------------

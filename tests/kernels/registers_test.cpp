@@ -49,7 +49,19 @@ struct Case {
   SparsePlan plan;
 };
 
-// The largest `words` or fewer words of weights that the shape can hold, evenly over its rows.
+// The same plan with `words` or fewer words of weights, as evenly over its rows as `whole` slots at a time go.
+Case refilled(Case c, int words, int whole) {
+  std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, whole);
+  for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
+    c.plan.slots[row] += whole;
+    if (geometry(c.network, c.plan).register_words > words) {
+      c.plan.slots[row] -= whole;
+      return c;
+    }
+  }
+}
+
+// The largest `words` or fewer words of weights that the shape can hold.
 Case with_words(const Shape& shape, int words) {
   Case c;
   c.network.cell = shape.cell;
@@ -72,14 +84,7 @@ Case with_words(const Shape& shape, int words) {
     c.plan.chunks_in_flight = shape.chunks_in_flight;
   }
   c.network.hidden = kSms * c.plan.groups() * c.plan.rows_per_group / info(shape.cell).gates;
-  std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, 1);
-  for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
-    ++c.plan.slots[row];
-    if (geometry(c.network, c.plan).register_words > words) {
-      --c.plan.slots[row];
-      return c;
-    }
-  }
+  return refilled(c, words, 1);
 }
 
 // A chip of each architecture; of sm_120 there is none.
@@ -219,19 +224,6 @@ TEST_CASE("the largest networks that sparse plans fit on the chips of four archi
   }
 }
 
-// The same plan with so many words of weights, as evenly over its rows as bundles go.
-Case refilled(Case c, int words) {
-  const int whole = geometry(c.network, c.plan).bundle.slots;
-  std::fill_n(c.plan.slots.begin(), c.plan.rows_per_group, whole);
-  for (int row = 0;; row = (row + 1) % c.plan.rows_per_group) {
-    c.plan.slots[row] += whole;
-    if (geometry(c.network, c.plan).register_words > words) {
-      c.plan.slots[row] -= whole;
-      return c;
-    }
-  }
-}
-
 // Below the limit of the computing warps, which all have their words in registers of their own numbers: those that the
 // producer warps do not have. A value that both kinds of warps use stands in none of them.
 TEST_CASE("what warps that compute have in common with producer warps does not spill", "[slow]") {
@@ -241,7 +233,7 @@ TEST_CASE("what warps that compute have in common with producer warps does not s
       "producer_warps=8"));
   REQUIRE(register_split(c.plan));
   constexpr int kWords = 39;
-  CHECK_FALSE(spills(refilled(c, kWords), "sm_90"));
+  CHECK_FALSE(spills(refilled(c, kWords, geometry(c.network, c.plan).bundle.slots), "sm_90"));
 }
 
 }  // namespace

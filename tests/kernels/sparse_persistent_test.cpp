@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of every kind compile for sm_90. Needs no GPU; what the kernels compute is in device_test.cpp.
+// Plans of every kind compile for sm_90. Needs no GPU; what the kernels compute is in recurrent_run_test.cpp.
 #include "kernels/recurrent/recurrence.hpp"
 
 #include "kernels/runtime/compiler.hpp"
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,14 +178,6 @@ TEST_CASE("plans that differ in what the kernel is built from are different kern
   CHECK(with_other_overflow([](SparsePlan& plan) { plan.chunks_in_flight = 4; }) != overflow);
   CHECK(with_other_overflow([](SparsePlan& plan) { ++plan.overflow_chunks; }) == overflow);
   CHECK(with_other_overflow([](SparsePlan& plan) { ++plan.longest_overflow; }) == overflow);
-}
-
-TEST_CASE("elements survive the way to the kernel and back", "[fast]") {
-  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
-  const std::vector<float> values{0.0f, -0.0f, 1.0f, -1.5f, 0.125f, 240.0f};
-  const std::vector<std::byte> elements = to_elements(values, precision);
-  CHECK(elements.size() == values.size() * info(precision).bytes);
-  CHECK(from_elements(elements, precision) == values);
 }
 
 }  // namespace

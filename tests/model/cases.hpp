@@ -7,6 +7,7 @@
 #include "model/plan/plan_text.hpp"
 #include "model/sparse/family.hpp"
 #include "model/workload/row_profile.hpp"
+#include "tests/matrices.hpp"
 #include "tests/overflow.hpp"
 
 #include <algorithm>
@@ -95,20 +96,6 @@ inline std::vector<Case> awkward_cases() {
   };
 }
 
-// `matrix` without the rows for which `drop(row)`.
-template <typename Drop>
-SparseMatrix without_rows(const SparseMatrix& matrix, Drop&& drop) {
-  SparseMatrix left{matrix.rows, matrix.columns, {0}, {}, {}};
-  for (int row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t e = matrix.row_begin[row]; !drop(row) && e < matrix.row_begin[row + 1]; ++e) {
-      left.column.push_back(matrix.column[e]);
-      left.value.push_back(matrix.value[e]);
-    }
-    left.row_begin.push_back(left.nnz());
-  }
-  return left;
-}
-
 inline SparseMatrix stack(const std::vector<SparseMatrix>& parts) {
   SparseMatrix whole{0, parts[0].columns, {0}, {}, {}};
   for (const SparseMatrix& part : parts) {
@@ -120,19 +107,6 @@ inline SparseMatrix stack(const std::vector<SparseMatrix>& parts) {
     whole.value.insert(whole.value.end(), part.value.begin(), part.value.end());
   }
   return whole;
-}
-
-// [gates * units, units], rows of the given lengths.
-inline SparseMatrix rows_of_lengths(int units, const std::vector<int>& lengths) {
-  SparseMatrix matrix{static_cast<int>(lengths.size()), units, {0}, {}, {}};
-  for (const int length : lengths) {
-    for (int column = 0; column < length; ++column) {
-      matrix.column.push_back(column);
-      matrix.value.push_back(1);
-    }
-    matrix.row_begin.push_back(matrix.nnz());
-  }
-  return matrix;
 }
 
 inline SparseMatrix matrix_of(const Case& c) {
@@ -151,8 +125,8 @@ inline SparseMatrix matrix_of(const Case& c) {
       return stack(parts);
     }
     case Rows::holes:
-      return without_rows(generate_mask(rows, c.hidden, c.density, 7, c.precision),
-                          [](int row) { return row % 3 == 0; });
+      return kept_elements(generate_mask(rows, c.hidden, c.density, 7, c.precision),
+                           [](int row, std::int64_t) { return row % 3 != 0; });
   }
   return {};
 }

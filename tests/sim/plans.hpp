@@ -34,12 +34,7 @@ inline SparsePlan sparse_plan(const Recurrent& network, const SparseMatrix& matr
 
 inline Made make(Cell cell, Precision precision, int hidden, int batch, double density,
                  const Constraints& constraints = {}, MaskKind kind = MaskKind::uniform) {
-  Recurrent network;
-  network.cell = cell;
-  network.precision = precision;
-  network.hidden = hidden;
-  network.batch = batch;
-  network.density = density;
+  const Recurrent network{cell, precision, hidden, batch, 256, density};
   const SparseMatrix matrix = generate_mask(network.rows(), hidden, density, 3, precision, kind);
   return {network, sparse_layout(network, sparse_plan(network, matrix, constraints), matrix)};
 }

@@ -94,8 +94,8 @@ TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
   folder.write("h200/validation.manifest.json",
                read(std::filesystem::path(ONCHIP_SOURCE_DIR) / "experiments/data/h200/validation.manifest.json"));
   const Run stale = run(recipes, "ONCHIP_DATA=" + (folder / "").string());
-  CHECK(stale.out.find("1 measured rows, 1 stale") != std::string::npos);
-  CHECK(stale.out.find("stale      relu H=2304 B=4 30 % fp16, ") != std::string::npos);
+  CHECK(says(stale.out, "1 measured rows, 1 stale"));
+  CHECK(says(stale.out, "stale      relu H=2304 B=4 30 % fp16, "));
 #endif
   measured_file(folder, 1);
   const Json renewed = run_json(recipes + " --rows " + (folder / "h200/validation.csv").string(), 1).at("claims").at(0);
@@ -158,5 +158,5 @@ TEST_CASE("terms that no claim depends on are named", "[fast]") {
   REQUIRE(place != std::string::npos);
   CHECK(text.find("finishing_issue") < place);  // of a sparse step
   CHECK(text.find("dense_look") > place);       // of a dense one
-  CHECK(text.find("dense_look") != std::string::npos);
+  CHECK(says(text, "dense_look"));
 }

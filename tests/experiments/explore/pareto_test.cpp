@@ -116,13 +116,13 @@ TEST_CASE("each step along a front says what changed, and what it cost and gaine
   const Run text = run("pareto " + file + " --objectives step_us,hidden:max");
   CAPTURE(text.out);
   CHECK(text.out.starts_with("5 rows: 3 on the front, which dominate 1; 1 do not fit"));
-  CHECK(text.out.find("1.5  +50.0 %    1024  +100.0 %      0.1     2  plan a -> b,\n") != std::string::npos);
+  CHECK(says(text.out, "1.5  +50.0 %    1024  +100.0 %      0.1     2  plan a -> b,\n"));
   const Json json = run_json("pareto " + file + " --objectives step_us,hidden:max");
   CHECK(json["front"][1]["percent"] == Json{{"step_us", 50.0}, {"hidden", 100.0}});
   CHECK(json["front"][2]["changed"] == Json{{"density", {"0.1", "0.2"}}});
   // CSV is the rows as they are, which pareto reads again; JSON Lines say the same.
   const Run csv = run("pareto " + file + " --objectives step_us,hidden:max --format csv");
-  CHECK(csv.out.find("2,1024,0.2,1,1.5,\"b, c\",\n") != std::string::npos);
+  CHECK(says(csv.out, "2,1024,0.2,1,1.5,\"b, c\",\n"));
   const std::string again = folder.write("front.csv", csv.out);
   CHECK(run("pareto " + again + " --objectives step_us,hidden:max --format csv").out == csv.out);
   CHECK(run_json("pareto " + again + " " + file + " --objectives step_us,hidden:max")["on_front"] == 6);

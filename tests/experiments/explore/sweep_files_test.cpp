@@ -31,7 +31,7 @@ TEST_CASE("a file goes on only with the sweep that it is of", "[fast]") {
   const std::string bytes = read(file);
   const Run again = run(axes);
   CHECK(again.status == 0);
-  CHECK(again.err.find("with all its rows") != std::string::npos);
+  CHECK(says(again.err, "with all its rows"));
   // Something took rows away: they come back.
   for (const std::size_t left : {bytes.size() - 3, bytes.find('\n') + 1, std::size_t{7}, std::size_t{0}}) {
     std::ofstream(file, std::ios::binary) << bytes.substr(0, left);
@@ -83,7 +83,7 @@ TEST_CASE("Ctrl-C keeps whole rows and says what goes on", "[fast]") {
   // One command at a time writes the file.
   const std::string resumes = folder.write("resume.sh", said.substr(line + 3));
   CHECK(std::system(("sh " + resumes + " 2>" + err).c_str()) == 0);
-  CHECK(read(err).find("on from row") != std::string::npos);
+  CHECK(says(read(err), "on from row"));
   CHECK(read(file) == read(whole));
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("two sweeps do not write one file", "[fast]") {
   const std::string command = "\"" ONCHIP_COMMAND "\" " + kLonger + " --threads 1 -o \"" + file + "\"";
   CHECK(shell(escaped(command) + " & p=$!; until [ -e " + file + " ]; do sleep 0.01; done; " + escaped(command) +
               " 2>" + err + "; s=$?; wait $p || exit 7; exit $s") == 2);
-  CHECK(read(err).find("another process is writing it") != std::string::npos);
+  CHECK(says(read(err), "another process is writing it"));
 }
 
 // Ten in all; ONCHIP_KILLS=200 for more.

@@ -81,7 +81,7 @@ TEST_CASE("a row of a sweep over feed-forward networks is what predict answers",
   for (const char* wrong : {"hidden=3,4", "network=spdnn:1000x3", "network=none.bin", "alive=2", "gpus=0"}) {
     CHECK(run("sweep --network spdnn:1024x6 --axis " + std::string(wrong)).status == 2);
   }
-  CHECK(run("sweep --axis gpus=1,2").err.find("'gpus' needs 'network'") != std::string::npos);
+  CHECK(says(run("sweep --axis gpus=1,2").err, "'gpus' needs 'network'"));
 }
 
 TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]") {
@@ -110,8 +110,8 @@ TEST_CASE("a plan that is given is priced, and its fields may vary", "[fast]") {
   const Table table = rows_of("sweep --hidden 2304 --density 10% --plan '" + kPlan +
                               "' --axis loads_in_flight=1,4 --axis threads=288,96 --axis batch=1,65");
   CHECK(cell(table, 0, "step_us") != cell(table, 4, "step_us"));
-  CHECK(cell(table, 1, "problem").find("at most 64 samples") != std::string::npos);
-  CHECK(cell(table, 2, "problem").find("room for 2304 units") != std::string::npos);
+  CHECK(says(cell(table, 1, "problem"), "at most 64 samples"));
+  CHECK(says(cell(table, 2, "problem"), "room for 2304 units"));
   const Json one = run_json("predict --hidden 2304 --density 10% --batch 1 --plan '" + kPlan + "'");
   CHECK(std::stod(cell(table, 4, "step_us")) == one["step_us"].get<double>());
   // Rows as they are expected are a little shorter or longer than a mask's.
@@ -238,7 +238,7 @@ TEST_CASE("an expression that divides by zero late leaves no file behind", "[fas
   const Run result = run("sweep --hidden 2304 --density 10% --plan '" + kPlan +
                          "' --axis steps=1:1000000:1 --column 'x=1/(steps-70000)' -o " + (folder / "out.csv").string());
   CHECK(result.status == 2);
-  CHECK(result.err.find("(row 69999: steps=70000)") != std::string::npos);
+  CHECK(says(result.err, "(row 69999: steps=70000)"));
   CHECK(folder.entries() == 0);
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("threads and ranks do not change a byte", "[fast]") {
     return read(file) + read((folder / name).replace_extension(".manifest.json"));
   };
   const std::string one = bytes("1.csv", "--threads 1");
-  CHECK(one.find("\n179,") != std::string::npos);
+  CHECK(says(one, "\n179,"));
   CHECK(bytes("2.csv", "--threads 2") == one);
   CHECK(bytes("7.csv", "--threads 7") == one);
   const std::string front = bytes("f1.csv", "--threads 1 --keep-front step_us,hidden:max,density:max");
@@ -266,7 +266,7 @@ TEST_CASE("threads and ranks do not change a byte", "[fast]") {
   CHECK(bytes("fm.csv", "--threads 2 --keep-front step_us,hidden:max,density:max", kMpirun) == front);
   const Run refused = run("sweep --axis hiden=1 -o " + (folder / "x.csv").string(), kMpirun);
   CHECK(refused.status == 2);
-  CHECK(refused.err.find("did you mean 'hidden'?") != std::string::npos);
+  CHECK(says(refused.err, "did you mean 'hidden'?"));
 #endif
 }
 

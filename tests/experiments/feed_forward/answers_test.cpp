@@ -43,7 +43,7 @@ TEST_CASE("predict answers for a feed-forward network in all forms", "[fast]") {
   for (const char* part :
        {"TeraEdges/s", "multiply-adds/s executed", "bank conflicts left: 0 of", "layers in a launch"}) {
     INFO(part);
-    CHECK(text.find(part) != std::string::npos);
+    CHECK(says(text, part));
   }
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("what does not fit says what would make it fit, and it does", "[fast]"
   const Run through_l2 = run(network);
   CHECK(through_l2.out.starts_with("Stays on the chip: no; runs through L2 in "));
   CHECK(json.at("family") == "streamed");
-  CHECK(run("fit --network spdnn:1024x12 --alive all --chip a100").out.find("sm_90") != std::string::npos);
+  CHECK(says(run("fit --network spdnn:1024x12 --alive all --chip a100").out, "sm_90"));
 }
 
 TEST_CASE("a network without blocks is predicted as it runs", "[fast]") {
@@ -68,7 +68,7 @@ TEST_CASE("a network without blocks is predicted as it runs", "[fast]") {
   const Run fit = run("fit" + network);
   CHECK(fit.status == 0);
   CHECK(fit.out.starts_with("Stays on the chip: yes, but not in blocks; runs unstructured in "));
-  CHECK(fit.out.find("\nno blocks   ") != std::string::npos);
+  CHECK(says(fit.out, "\nno blocks   "));
   const Json json = run_json("predict" + network);
   CHECK(json.at("family") == "unstructured");
   CHECK(json.at("floor_ms").is_null());
@@ -121,23 +121,23 @@ TEST_CASE("what-if finds the least of a chip's numbers for a time, and it is the
   CHECK(least.at("ms") == with(sms));
   const Run text = run("what-if" + network + target);
   for (const char* key : {"shared_memory.per_sm", "sm.count", "library.l2_bandwidth"}) {
-    CHECK(text.out.find(key) != std::string::npos);
+    CHECK(says(text.out, key));
   }
   // Without a time: that the features stay on the chip.
   const std::string wide = " --network spdnn:16384x2 --alive 3% --chip h100_sxm ";
   const Json fits = run_json("what-if" + wide + "--vary shared_memory.per_sm");
   CHECK(fits.at("alone").at(0).at("option") == run_json("fit" + wide, 1).at("to_fit").at(0).at("option"));
-  CHECK(run("what-if" + network + "--target 'step_us<=2'").err.find("expected ms<=T") != std::string::npos);
-  CHECK(run("what-if --hidden 512 --target 'ms<=2'").err.find("expected hidden=N") != std::string::npos);
+  CHECK(says(run("what-if" + network + "--target 'step_us<=2'").err, "expected ms<=T"));
+  CHECK(says(run("what-if --hidden 512 --target 'ms<=2'").err, "expected hidden=N"));
 }
 
 TEST_CASE("options of recurrent networks contradict --network, and its options need it", "[fast]") {
   for (const char* wrong : {"--hidden 5", "--batch 3", "--layers 2", "--family auto"}) {
     const Run refused = run("predict --network spdnn:1024x12 " + std::string(wrong));
     CHECK(refused.status == 2);
-    CHECK(refused.err.find("contradicts --network") != std::string::npos);
+    CHECK(says(refused.err, "contradicts --network"));
   }
-  CHECK(run("fit --images digits:5").err.find("needs --network") != std::string::npos);
+  CHECK(says(run("fit --images digits:5").err, "needs --network"));
   CHECK(run("predict --network spdnn:1024x12 --alive 2").status == 2);
   CHECK(run("predict --network spdnn:1024x12 --alive all --sample 5").status == 2);
   CHECK(run("predict --network spdnn:1024x12 --images digits:0").status == 2);

@@ -17,7 +17,7 @@ void require_inert(const std::string& page) {
   for (const char* word : {"<script", "<img", "<link", "<iframe", "@import", "http-equiv=\"refresh\"", "http://",
                            "https://", "<form", "<object"}) {
     CAPTURE(word);
-    CHECK(page.find(word) == std::string::npos);
+    CHECK(!says(page, word));
   }
 }
 
@@ -60,10 +60,10 @@ TEST_CASE("a report of every kind of answer has its sentence, its command and it
     run(std::string(question) + " -o " + answer);
     REQUIRE(run("report " + answer + " -o " + out, "ONCHIP_PLOTS=/nowhere").status == 0);
     const std::string page = read(out);
-    CHECK(page.find(sentence) != std::string::npos);
-    CHECK(page.find("onchip " + std::string(question).substr(0, 7)) != std::string::npos);
+    CHECK(says(page, sentence));
+    CHECK(says(page, "onchip " + std::string(question).substr(0, 7)));
     CHECK(embedded_data(page) == Json::parse(read(answer)));
-    CHECK(page.find("Tables only, no figures: the scripts of plots/ are not here.") != std::string::npos);
+    CHECK(says(page, "Tables only, no figures: the scripts of plots/ are not here."));
     require_inert(page);
   }
 }
@@ -76,17 +76,16 @@ TEST_CASE("a report of a sweep and its front shows rows, figures and what the ma
   const Run made = run("report " + sweep + ' ' + front + " --command 'how the sweep was made'");
   REQUIRE(made.status == 0);
   CHECK(made.out == run("report " + sweep + ' ' + front + " --command 'how the sweep was made'").out);
-  CHECK(made.out.find("of 6 rows fit, up to ") != std::string::npos);
-  CHECK(made.out.find("of 6 rows are on the front") != std::string::npos);
-  CHECK(made.out.find("chip: h200") != std::string::npos);
-  CHECK(made.out.find("how the sweep was made\n") != std::string::npos);
-  CHECK(made.out.find("--objectives hidden:max,step_us -o") != std::string::npos);
-  CHECK(made.out.find("<td>density</td><td class=\"number\">2</td>") != std::string::npos);  // of the manifest
+  CHECK(says(made.out, "of 6 rows fit, up to "));
+  CHECK(says(made.out, "of 6 rows are on the front"));
+  CHECK(says(made.out, "chip: h200"));
+  CHECK(says(made.out, "how the sweep was made\n"));
+  CHECK(says(made.out, "--objectives hidden:max,step_us -o"));
+  CHECK(says(made.out, "<td>density</td><td class=\"number\">2</td>"));  // of the manifest
   CHECK(embedded_data(made.out).size() == 6);
   CHECK(embedded_data(made.out)[1]["hidden"] == 4096);
-  CHECK((made.out.find("<figure><svg role=\"img\"") != std::string::npos) == has_figures());
-  CHECK((made.out.find("Tables only, no figures: there is no python3 with matplotlib") == std::string::npos) ==
-        has_figures());
+  CHECK((says(made.out, "<figure><svg role=\"img\"")) == has_figures());
+  CHECK((!says(made.out, "Tables only, no figures: there is no python3 with matplotlib")) == has_figures());
   require_inert(made.out);
   // Names of parts of figures are nobody else's.
   std::vector<std::string> names;
@@ -112,9 +111,9 @@ TEST_CASE("hostile names stand in a report as text", "[fast]") {
   REQUIRE(made.status == 0);
   require_inert(made.out);
   for (const char* word : {"<b>", "<i>", "<u>", "onerror=alert(1)>\n", "</table>\n<"}) {
-    CHECK(made.out.find(word) == std::string::npos);
+    CHECK(!says(made.out, word));
   }
-  CHECK(made.out.find("2 claims: 1 &lt;script&gt;") != std::string::npos);
+  CHECK(says(made.out, "2 claims: 1 &lt;script&gt;"));
   CHECK(embedded_data(made.out) == json);
 }
 
@@ -123,16 +122,16 @@ TEST_CASE("a report of claims counts verdicts, and any rows are a table", "[fast
   const std::string rows = folder.write(
       "claims.csv",
       "claim,published,model,verdict\na,1,2,differs\nb,3,3,replicated\nb,2,2,replicated\nc,3,3,replicated\n");
-  CHECK(run("report " + rows).out.find("3 claims: 1 differs, 2 replicated.") != std::string::npos);
+  CHECK(says(run("report " + rows).out, "3 claims: 1 differs, 2 replicated."));
   std::string many = "key,same,number\n";
   for (int i = 0; i < 101; ++i) {
     many += "k" + std::to_string(i) + ",constant,0.123456789\n";
   }
   many += "last,constant,2\n";
   const std::string page = run("report " + folder.write("many.csv", many)).out;
-  CHECK(page.find("In all rows: same: constant.") != std::string::npos);
-  CHECK(page.find("The first 100 of 102 rows") != std::string::npos);
-  CHECK(page.find("<td class=\"number\">0.1235</td>") != std::string::npos);
+  CHECK(says(page, "In all rows: same: constant."));
+  CHECK(says(page, "The first 100 of 102 rows"));
+  CHECK(says(page, "<td class=\"number\">0.1235</td>"));
   CHECK(embedded_data(page).size() == 102);
   CHECK(embedded_data(page)[0]["number"] == 0.123456789);
 }
@@ -149,8 +148,8 @@ TEST_CASE("a report without matplotlib, or with a figure that fails, has tables 
     std::filesystem::permissions(script, std::filesystem::perms::owner_all);
     const std::string plots = "ONCHIP_PLOTS=" + (folder / "plots").string();
     const Run made = run("report " + answer, plots);
-    CHECK(made.out.find(said) != std::string::npos);
-    CHECK(made.out.find("<th>binding</th><td>exchange</td>") != std::string::npos);
+    CHECK(says(made.out, said));
+    CHECK(says(made.out, "<th>binding</th><td>exchange</td>"));
     CHECK(made.out == run("report " + answer, plots).out);
   }
 }
@@ -161,8 +160,7 @@ TEST_CASE("a figure may stand in a report if it is no more than a drawing", "[fa
       "<?xml version=\"1.0\"?>\n<!DOCTYPE svg>\n<svg xmlns=\"http://www.w3.org/2000/svg\">"
       "<metadata>http://x</metadata><g id=\"a\"/><use href=\"#a\"/></svg>\n";
   const std::string page = run("report " + folder.write("good.svg", good)).out;
-  CHECK(page.find("<svg role=\"img\" aria-label=\"good.svg\"><g id=\"f1-a\"/><use href=\"#f1-a\"/></svg>") !=
-        std::string::npos);
+  CHECK(says(page, "<svg role=\"img\" aria-label=\"good.svg\"><g id=\"f1-a\"/><use href=\"#f1-a\"/></svg>"));
   require_inert(page);
   for (const char* bad : {"<svg><script>1</script></svg>", "<svg onload=\"x\"/>", "no figure"}) {
     require_refusal("report " + folder.write("bad.svg", bad), "expected an SVG file of plots/");

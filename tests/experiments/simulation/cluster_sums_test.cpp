@@ -4,7 +4,6 @@
 #include "sim/ptx/machine.hpp"
 #include "tests/catch.hpp"
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include "tests/kernels/given.hpp"
 
 #include <initializer_list>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -99,18 +98,7 @@ TEST_CASE("interpreted overflow gives what the reference gives, wherever it is")
         (static_cast<int>(cell) + static_cast<int>(precision) + static_cast<int>(tiers)) % 2 != 0) {
       continue;
     }
-    // One plane, two and more.
-    const int several_planes = info(cell).gates == 1 ? 17 : precision == Precision::fp32 ? 5 : 9;
-    const int batch = tiers == Tiers::shared ? 3 : tiers == Tiers::mixed ? several_planes : 4;
-    SparseCase c = with_tiers(sparse_case({.cell = cell,
-                                           .precision = precision,
-                                           .hidden = 61,
-                                           .batch = batch,
-                                           .sms = 2,
-                                           .lanes = batch == 3 ? 32 : 8,
-                                           .units_per_group = tiers == Tiers::mixed ? 1 : 2}),
-                              tiers, batch == 4 ? 2 : 4);
-    c.plan.chunks_in_flight = tiers == Tiers::mixed ? 2 : 4;
+    const SparseCase c = overflow_case(cell, precision, tiers, /*is_small=*/true);
     REQUIRE(c.plan.has_overflow());
     REQUIRE((c.geometry().planes > 1) == (tiers == Tiers::mixed));
     REQUIRE((c.plan.streamed_chunks() > 0) == (tiers != Tiers::shared));
@@ -156,56 +144,14 @@ TEST_CASE("interpreted kernels whose long rows are split give what the reference
   }
 }
 
-TEST_CASE("interpreted dense kernels give what the reference gives") {
+TEST_CASE("interpreted dense kernels give what the reference gives, of every storage") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (const int batch : {1, 3, 8, 9}) {
-    const DenseCase c = dense_case({.cell = cell,
-                                    .precision = precision,
-                                    .hidden = batch == 1 ? 127 : 61,
-                                    .batch = batch,
-                                    .sms = batch == 3 ? 2 : 3,
-                                    .threads = batch == 8 ? 128 : 96,
-                                    .in_shared = batch == 9 ? 0.0 : 0.4});
-    check_interpreted(c, given(c.network, 5), 3);
-  }
-}
-
-TEST_CASE("interpreted dense kernels of 2:4 masks give what the reference gives") {
-  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
-  const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (const auto& [batch, hidden] : {std::pair{1, 127}, {3, 230}, {8, 61}, {20, 61}}) {
-    // Spans that end in the middle of a group of four columns and of a pair of units; one, two and more tiles of rows.
-    const DenseCase c = dense_case({.cell = cell,
-                                    .precision = precision,
-                                    .hidden = hidden,
-                                    .batch = batch,
-                                    .sms = batch == 3 ? 2 : 7,
-                                    .threads = batch == 8 ? 64 : 96,
-                                    .in_shared = batch == 8 ? 0.0 : 0.4,
-                                    .density = batch == 20 ? 0.3 : 0.5,
-                                    .groups_loads = batch == 3 ? 2 : 1,
-                                    .storage = Storage::structured_2_4});
-    check_interpreted(c, given(c.network, 5), 3);
-  }
-}
-
-TEST_CASE("interpreted dense kernels of bitmaps give what the reference gives") {
-  const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
-  const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (const auto& [batch, in_shared] : {std::pair{1, 1.0}, {3, 0.9}, {8, 0.6}, {20, 0.6}}) {
-    // Of a warp one tile in shared memory, some, and more than the bits of a word are of.
-    const DenseCase c = dense_case({.cell = cell,
-                                    .precision = precision,
-                                    .hidden = batch == 3 ? 230 : 61,
-                                    .batch = batch,
-                                    .sms = batch == 3 ? 2 : 7,
-                                    .threads = batch == 8 ? 64 : 96,
-                                    .in_shared = in_shared,
-                                    .density = batch == 20 ? 0.05 : 0.3,
-                                    .groups_loads = batch == 3 ? 2 : 1,
-                                    .storage = Storage::bitmap});
-    check_interpreted(c, given(c.network, 5), 3);
+  for (const Storage storage : {Storage::dense, kStructured, kBitmap}) {
+    for (const int batch : {1, 3, 8, storage == Storage::dense ? 9 : 20}) {
+      const DenseCase c = awkward_dense_case(cell, precision, storage, batch, /*is_small=*/true);
+      check_interpreted(c, given(c.network, 5), 3);
+    }
   }
 }
 
@@ -274,14 +220,7 @@ TEST_CASE("the exchange, its waits and the place of the state in L2 change no bi
 }
 
 TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are right, too") {
-  for (const int hidden : {1, 3}) {
-    const SparseCase sparse = sparse_case({.cell = Cell::gru, .hidden = hidden, .units_per_group = 1, .density = 1});
-    check_interpreted(sparse, given(sparse.network, 4));
-    for (const Storage storage : {Storage::dense, Storage::structured_2_4, Storage::bitmap}) {
-      const DenseCase dense = dense_case({.cell = Cell::lstm, .hidden = hidden, .storage = storage});
-      check_interpreted(dense, given(dense.network, 4));
-    }
-  }
+  for_every_tiny_network(Cell::gru, [](const auto& c) { check_interpreted(c, given(c.network, 4)); });
 }
 
 TEST_CASE("NaN and infinity travel through interpreted kernels as in the reference") {
@@ -314,6 +253,12 @@ TEST_CASE("interpreted kernels touch shared memory where the simulator says that
     }
   }
   check(stored_as(Storage::packed_delta, sparse_case({.hidden = 131, .density = 0.4}), 3, 8, 2));
+  const SparseCase dense = stored_as(Storage::dense, sparse_case({.hidden = 61, .density = 0.9}), 3, 8, 2);
+  for (const Tiers tiers : kAllTiers) {
+    SparseCase c = with_tiers(dense, tiers);
+    c.plan.order = RowOrder::natural;
+    check(c);
+  }
 }
 
 // The PTX of a small kernel with the first of some texts, after another one, replaced.

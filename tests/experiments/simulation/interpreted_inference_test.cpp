@@ -69,12 +69,7 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const BlocksPlan plan = dropping_plan(find_chip("h100_sxm").chip, geometry);
     InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 150, kSms, "sm_90"));
-    for (const int count : {0, 1, 150}) {
-      INFO(count << " images");
-      const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
-      inference.upload(images);
-      CHECK(inference.infer().categories == infer_reference(network, images).categories);
-    }
+    check_counts(inference, network, {0, 1, 150}, seed);
     CHECK_THROWS_AS(inference.upload(random_images(151, network.neurons.front(), 1)), InputError);
   }
 }
@@ -92,12 +87,7 @@ TEST_CASE("interpreted kernels of whole layers have the categories of the refere
     const auto plan = std::get<DenseLayerPlan>(parse_feed_forward_plan(
         "dense_layer warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!"));
     InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 70, kSms, "sm_90"));
-    for (const int count : {1, 70}) {
-      INFO(count << " images");
-      const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
-      inference.upload(images);
-      CHECK(inference.infer().categories == infer_reference(network, images).categories);
-    }
+    check_counts(inference, network, {1, 70}, seed);
   }
 }
 
@@ -110,13 +100,11 @@ TEST_CASE("lower bounds end where all features are at the clip, rows without a n
     const auto instructions = [&](const InferenceProgram& program) {
       const auto interpreted = std::make_shared<InterpretedProgram>(program);
       InferenceExecutor inference(program, interpreted);
-      const Bitmaps images = random_images(20, neurons, 1);
-      inference.upload(images);
-      CHECK(inference.infer().categories == infer_reference(network, images).categories);
+      check_categories(inference, network, random_images(20, neurons, 1));
       std::uint64_t lower = 0, all = 0;
       for (const InterpretedProgram::Launch& launch : interpreted->launches()) {
         lower += launch.label == "lower bounds" ? launch.counts.warp_instructions : 0;
-        const bool is_phase = launch.label.starts_with("to layer") && launch.label.find(':') == std::string::npos;
+        const bool is_phase = launch.label.starts_with("to layer") && !says(launch.label, ":");
         all += is_phase ? launch.counts.warp_instructions : 0;
       }
       CHECK(lower > 0);
@@ -184,12 +172,7 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
     const BlocksLayout layout = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
     InferenceExecutor inference =
         inference_on<InterpretedProgram>(streamed_program(layout, plan, 150, kSms + drawn % 2, "sm_90"));
-    for (const int count : {0, 1, 150}) {
-      INFO(count << " images");
-      const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
-      inference.upload(images);
-      CHECK(inference.infer().categories == infer_reference(network, images).categories);
-    }
+    check_counts(inference, network, {0, 1, 150}, seed);
   }
 }
 
@@ -208,12 +191,7 @@ TEST_CASE("interpreted unstructured kernels have the categories of the reference
         const UnstructuredLayout layout = pack_unstructured(network, plan);
         InferenceExecutor inference =
             inference_on<InterpretedProgram>(unstructured_program(layout, 100, kSms, "sm_90"));
-        for (const int count : {0, 1, 100}) {
-          INFO(count << " images");
-          const Bitmaps images = random_images(count, network.neurons.front(), ++seed);
-          inference.upload(images);
-          CHECK(inference.infer().categories == infer_reference(network, images).categories);
-        }
+        check_counts(inference, network, {0, 1, 100}, seed);
       }
     }
   }
@@ -231,16 +209,10 @@ TEST_CASE("images of any values enter interpreted kernels as lists, and bitmaps 
     InferenceExecutor bitmaps = inference_on<InterpretedProgram>(unstructured_program(layout, 70, kSms, "sm_90"));
     const int neurons = network.neurons.front();
     for (const int count : {0, 1, 70}) {
-      INFO(count << " images");
-      const IndexLists values = random_lists(count, neurons, ++seed);
-      lists.upload(values);
-      CHECK(lists.infer().categories == infer_reference(network, values).categories);
+      check_categories(lists, network, random_lists(count, neurons, ++seed));
       const Bitmaps ones = random_images(count, neurons, seed);
-      const std::vector<int> categories = infer_reference(network, ones).categories;
-      lists.upload(ones);
-      CHECK(lists.infer().categories == categories);
-      bitmaps.upload(to_lists(ones));
-      CHECK(bitmaps.infer().categories == categories);
+      check_categories(lists, network, ones);
+      check_categories(bitmaps, network, to_lists(ones));
     }
     CHECK_THROWS_WITH(bitmaps.upload(IndexLists{neurons, {0, 1}, {0}, {0.5F}}),
                       "image 0 has the value 0.500000 at neuron 0; a bitmap holds 0 and 1");

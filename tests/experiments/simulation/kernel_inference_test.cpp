@@ -12,6 +12,7 @@
 #include "model/feed_forward/files/network_text.hpp"
 #include "model/feed_forward/plan/search.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 #include "tests/kernels/feed_forward/feed_forward_cases.hpp"
 #include "tests/nightly.hpp"
 
@@ -126,12 +127,8 @@ TEST_CASE("more images than memory holds at once go through in batches, and keep
   CHECK(by_kernels->features(to_lists(images), 2) == by_reference->features(images, 2));
   REQUIRE(loaded.size() == 2);
   CHECK((loaded.front() % 32 == 0 && loaded.front() < 300));
-  try {
-    kernel_inference(network, interpreted(10000), kSomeImages)->infer(images);
-    FAIL("10000 bytes are not enough");
-  } catch (const DoesNotFit& problem) {
-    CHECK_THAT(problem.what(), Catch::Matchers::Contains("bytes of device memory; 10000 are available"));
-  }
+  const auto with_too_little = [&] { kernel_inference(network, interpreted(10000), kSomeImages)->infer(images); };
+  CHECK(says(error_of<DoesNotFit>(with_too_little), "bytes of device memory; 10000 are available"));
 }
 
 TEST_CASE("how many images go at once is computed in 64 bits", "[fast]") {
@@ -149,15 +146,10 @@ TEST_CASE("how many images go at once is computed in 64 bits", "[fast]") {
 TEST_CASE("what no kernel can hold is refused with what it needs and what there is", "[fast]") {
   const FeedForward network = read_network("random:neurons=65536,layers=1,degree=1");
   InferenceTarget target = interpreted(kPlenty);
-  try {
-    kernel_inference(network, target, kSomeImages);
-    FAIL("65536 neurons do not fit");
-  } catch (const DoesNotFit& problem) {
-    CHECK_THAT(
-        problem.what(),
-        Catch::Matchers::Contains("has no kernel on H100 SXM; blocks: ") &&
-            Catch::Matchers::Contains("unstructured: an image of 65536 neurons takes 514 KiB of shared memory") &&
-            Catch::Matchers::Contains("has 227 KiB") && Catch::Matchers::Contains("the CPU reference runs it"));
+  const std::string error = error_of<DoesNotFit>([&] { kernel_inference(network, target, kSomeImages); });
+  for (const char* part : {"has no kernel on H100 SXM; blocks: ", "has 227 KiB", "the CPU reference runs it",
+                           "unstructured: an image of 65536 neurons takes 514 KiB of shared memory"}) {
+    CHECK(says(error, part));
   }
   target.chip.smem_bytes_per_block.value = 514 << 10;
   CHECK(choose_unstructured_plan(target.chip, network, given_activity(network, 1000, 1))->phases.size() == 1);

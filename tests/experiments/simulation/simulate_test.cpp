@@ -4,7 +4,6 @@
 #include "tests/experiments/command.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <string>
@@ -71,11 +70,11 @@ TEST_CASE("simulations over several processes write what one writes", "[fast]") 
     const Run together = run(bad, mpirun);
     CHECK(together.status == 2);
     CHECK(together.out.empty());
-    CHECK(together.err.find(refused.err) != std::string::npos);
+    CHECK(says(together.err, refused.err));
     CHECK(together.err.find(refused.err) == together.err.rfind(refused.err));
     const Run nowhere = run(good + " --chip nowhere", mpirun);
     CHECK(nowhere.status == 2);
-    CHECK(nowhere.err.find("nowhere") != std::string::npos);
+    CHECK(says(nowhere.err, "nowhere"));
   }
 }
 
@@ -94,20 +93,18 @@ TEST_CASE("a recorded step is simulated from its file, and has the same wavefron
   REQUIRE(Json::parse(read(timeline))["traceEvents"].size() > 100);
   REQUIRE(read(accesses).starts_with("warp,instruction,operation,"));
   std::filesystem::resize_file(trace, std::filesystem::file_size(trace) - 1);
-  REQUIRE((run("simulate --trace " + trace).err).find("the file ends") != std::string::npos);
-  REQUIRE((run("simulate --hidden 256 --trace " + trace).err).find("--hidden contradicts --trace") !=
-          std::string::npos);
+  REQUIRE(says((run("simulate --trace " + trace).err), "the file ends"));
+  REQUIRE(says((run("simulate --hidden 256 --trace " + trace).err), "--hidden contradicts --trace"));
 }
 
 TEST_CASE("the kernels of a list are simulated one after another, and each is reported", "[fast]") {
   const Folder folder;
-  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder / name) << text; };
   const std::string kernel =
       "-block dim = (32,1,1)\n-nregs = 32\n-shmem = 0\n#BEGIN_TB\nwarp = 0\ninsts = 2\n"
       "0000 ffffffff 1 R4 FFMA 2 R4 R5 0\n0010 ffffffff 1 R4 FFMA 2 R4 R5 0\n#END_TB\n";
-  write("kernel-1.traceg", kernel);
-  write("kernel-2.traceg", kernel);
-  write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\nkernel-1.traceg\nkernel-2.traceg\n");
+  folder.write("kernel-1.traceg", kernel);
+  folder.write("kernel-2.traceg", kernel);
+  folder.write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\nkernel-1.traceg\nkernel-2.traceg\n");
   const std::string list = "simulate --trace " + (folder / "kernelslist.g").string();
   const Json both = Json::parse(run(list + " --format json").out);
   const Json one = Json::parse(run("simulate --format json --trace " + (folder / "kernel-1.traceg").string()).out);
@@ -115,7 +112,7 @@ TEST_CASE("the kernels of a list are simulated one after another, and each is re
   CHECK(both["kernels"][1]["kernel"] == "kernel-2.traceg");
   CHECK(both["cycles"] == 2 * one["cycles"].get<double>());
   CHECK(one["blocks_on_an_sm"] == 32);
-  CHECK(run(list).out.find("2 kernels one after another: ") != std::string::npos);
+  CHECK(says(run(list).out, "2 kernels one after another: "));
   require_refusal(list + " --accesses a.csv", "--accesses is of one kernel, but the list has 2");
   require_refusal(list + " --sm 0", "--sm is of one kernel, but the list has 2");
   run("simulate --hidden 512 --density 10% --record " + (folder / "kernel-2.traceg").string());
@@ -144,7 +141,7 @@ TEST_CASE("a step replayed from its own trace takes the same time, to the last d
   require_refusal("simulate --hidden 256 --density 100% --family dense_persistent --exchange cluster",
                   "--exchange lamport");
   require_refusal("simulate --hidden 256 --family cublas", "cublas");
-  CHECK(run("simulate --trace " + trace + " --chip v100").err.find("the V100 has 80") != std::string::npos);
+  CHECK(says(run("simulate --trace " + trace + " --chip v100").err, "the V100 has 80"));
 }
 
 TEST_CASE("the banks of any SM are shown, whose extra wavefronts are those of its accesses", "[fast]") {
@@ -180,8 +177,8 @@ TEST_CASE("the banks of any SM are shown, whose extra wavefronts are those of it
   CHECK(run_json(network + "--sm 6").at("shared_memory").at("banks") != banks);
   CHECK(!run_json(network).at("shared_memory").contains("banks"));
   const Run text = run(network + "--sm 5");
-  CHECK(text.out.find("worst instructions\n  warp ") != std::string::npos);
-  CHECK(text.out.find("predict's term") != std::string::npos);
+  CHECK(says(text.out, "worst instructions\n  warp "));
+  CHECK(says(text.out, "predict's term"));
   require_refusal(network + "--sm 64", "at most 63");
 }
 
@@ -224,9 +221,9 @@ TEST_CASE("rows may name the weights that they are of, which lie beside them", "
   };
   const Run named = run(rows("relu,4,1,64,0,fp16,file,1,w/four.mtx,\n"));
   REQUIRE(named.status == 0);
-  REQUIRE(named.out.find("H200,relu,4,1,64,0.3125,fp16,file,1,w/four.mtx,") != std::string::npos);
+  REQUIRE(says(named.out, "H200,relu,4,1,64,0.3125,fp16,file,1,w/four.mtx,"));
   const Json alone = run_json("simulate --batch 1 --steps 64 --weights " + weights);
-  REQUIRE(named.out.find(alone["plan"]["text"].get<std::string>()) != std::string::npos);
+  REQUIRE(says(named.out, alone["plan"]["text"].get<std::string>()));
   require_refusal(rows("relu,8,1,64,0.3,fp16,file,1,w/four.mtx,\n"), "row 1");
   require_refusal(rows("relu,4,1,64,0.3,fp16,file,1,w/five.mtx,\n"), "five.mtx");
   require_refusal(rows("lstm,4,1,64,0.3,fp16,file,1,w/four.mtx,\n"), "lstm");
@@ -259,7 +256,7 @@ TEST_CASE("simulate counts what layers of feed-forward networks ask for, by the 
   REQUIRE(two["phases"].size() == 1);
   REQUIRE(two["phases"][0]["images"] == 3000);
   REQUIRE(two["phases"][0]["rounds"] == 3);  // of 132 SMs with 8 images each
-  REQUIRE(run(network).out.find("to layer") != std::string::npos);
+  REQUIRE(says(run(network).out, "to layer"));
   const std::string csv = run(network + "--format csv").out;
   REQUIRE(std::count(csv.begin(), csv.end(), '\n') == 1 + std::ssize(simulated["phases"]));
   require_refusal(network + "--hidden 5", "--hidden contradicts --network");

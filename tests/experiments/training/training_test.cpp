@@ -85,7 +85,7 @@ TEST_CASE("validate scores files of training steps", "[fast]") {
   const std::string file = ONCHIP_SOURCE_DIR "/experiments/data/h200/training_lstm.csv";
   const Run answer = run("validate " + file);
   CHECK(answer.status == 0);
-  CHECK(answer.out.find("Kendall's tau") != std::string::npos);
+  CHECK(says(answer.out, "Kendall's tau"));
   const Json json = run_json("validate " + file);
   CHECK(json["points"].get<int>() >= 100);
   CHECK(json["mape_percent"].get<double>() < 6);
@@ -159,7 +159,7 @@ TEST_CASE("simulate --mode train replays both recurrences", "[fast]") {
   const Run answer = run("simulate" + network);
   CHECK(answer.status == 0);
   for (const char* part : {"forward", "backward", "simulated us", "predicted us", "binding", "exchange", "groups="}) {
-    CHECK(answer.out.find(part) != std::string::npos);
+    CHECK(says(answer.out, part));
   }
   // The plans are those that are priced.
   const Json simulated = run_json("simulate" + network), priced = run_json("predict" + network);
@@ -182,7 +182,7 @@ TEST_CASE("predict --mode train prints phases, bytes and libraries", "[fast]") {
   CHECK(answer.status == 0);
   for (const char* part : {"input_product", "forward", "backward", "weight_product", "groups=", "stash", "workspace",
                            "cudnn", "cublas_graph", "us for each step"}) {
-    CHECK(answer.out.find(part) != std::string::npos);
+    CHECK(says(answer.out, part));
   }
 }
 
@@ -228,10 +228,10 @@ TEST_CASE("plans of a sparse training step are compiled without a GPU, of option
   REQUIRE(many["kernels"].size() == 5);
   CHECK(many["kernels"][1]["plan"].get<std::string>().find("samples=8 split=2 lanes=") == 0);
   CHECK(many["kernels"][2]["plan"].get<std::string>().find("batch_groups=") == 0);
-  CHECK(many["kernels"][4]["problem"].get<std::string>().find("row 3: a sparse network") != std::string::npos);
+  CHECK(says(many["kernels"][4]["problem"].get<std::string>(), "row 3: a sparse network"));
   const Run large = run("measure --cell lstm --hidden 1024 --batch 8 --density 0.8 --set sm.count=8" + compiles);
   CHECK(large.status == 1);
-  CHECK(large.out.find("do not fit on 8 SMs") != std::string::npos);
+  CHECK(says(large.out, "do not fit on 8 SMs"));
 }
 #endif
 
@@ -254,12 +254,12 @@ TEST_CASE("fit --mode train says the largest sizes whose weights stay on the chi
   CHECK(largest["workspace_bytes"].get<double>() > 0);
   const Run text = run(fit);
   CHECK(text.status == 0);
-  CHECK(text.out.find("Weights stay on the chip in both passes up to") != std::string::npos);
+  CHECK(says(text.out, "Weights stay on the chip in both passes up to"));
   const Run beyond = run(fit + " --hidden " + std::to_string(hidden + 32));
   CHECK(beyond.status == 1);
-  CHECK(beyond.out.find("there are 132") != std::string::npos);
-  CHECK(beyond.out.find("Any one of these makes it fit") != std::string::npos);
-  CHECK(run(fit + " --format csv").out.find("largest_hidden,largest_batch,largest_steps") != std::string::npos);
+  CHECK(says(beyond.out, "there are 132"));
+  CHECK(says(beyond.out, "Any one of these makes it fit"));
+  CHECK(says(run(fit + " --format csv").out, "largest_hidden,largest_batch,largest_steps"));
   require_refusal(fit + " --compile", "--compile");
   require_refusal("fit --cell lstm --layers 2", "need --mode train");
 }
@@ -272,8 +272,8 @@ TEST_CASE("what-if --mode train compares chips, and finds what reaches a target"
   CHECK(json["changed"]["largest_hidden"].get<int>() > json["base"]["largest_hidden"].get<int>());
   const Run text = run(ask + "--set sm.clock=+10%");
   CHECK(text.status == 0);
-  CHECK(text.out.find("largest hidden") != std::string::npos);
-  CHECK(text.out.find("backward") != std::string::npos);
+  CHECK(says(text.out, "largest hidden"));
+  CHECK(says(text.out, "backward"));
   CHECK(run(ask + "--set sm.clock=+10% --format csv").out.find("case,hidden,step_us") == 0);
   const Json target =
       run_json("what-if --mode train --cell lstm --hidden 2560 --batch 16 --chip h100_sxm --vary sm.count");
@@ -289,15 +289,16 @@ TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict h
   CHECK(rows.status == 0);
   CHECK(rows.out.find("row,hidden,batch,fits,binding,step_us,low_us,high_us,floor_us,stash_bytes,workspace_bytes,plan,"
                       "forward_us,directions,problem\n") == 0);
-  CHECK(rows.out.find("takes 512 SMs") != std::string::npos);
+  CHECK(says(rows.out, "takes 512 SMs"));
   const Json predicted = run_json("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
-  CHECK(rows.out.find(predicted["text"].get<std::string>()) != std::string::npos);
-  CHECK(rows.out.find(std::to_string(predicted["stash_bytes"].get<std::int64_t>())) != std::string::npos);
+  CHECK(says(rows.out, predicted["text"].get<std::string>()));
+  CHECK(says(rows.out, std::to_string(predicted["stash_bytes"].get<std::int64_t>())));
   CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64").out.find("row,cell,hidden,") == 0);
-  CHECK(
+  CHECK(says(
       run("sweep --mode train --cell lstm --hidden 512 --axis density=0.05,0.1 --axis layers=1 --axis batch=4 --format "
           "jsonl")
-          .out.find("sparse_training gates") != std::string::npos);
+          .out,
+      "sparse_training gates"));
   require_refusal("sweep --cell lstm --axis layers=1,2", "'layers' needs 'mode=train'");
   require_refusal("sweep --axis mode=train,inference", "it is no axis");
   require_refusal("sweep --mode train --cell lstm --axis hidden=256,512 --family sparse_persistent", "is of inference");

@@ -2,14 +2,18 @@
 // Networks and images that tests of feed-forward kernels share, on a GPU or interpreted.
 #pragma once
 
-#include "model/feed_forward/inputs.hpp"
+#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "model/feed_forward/reference.hpp"
+#include "tests/catch.hpp"
 
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace onchip {
 
@@ -47,6 +51,25 @@ inline IndexLists random_lists(int count, int neurons, std::uint64_t seed) {
     images.begin.push_back(images.nnz());
   }
   return images;
+}
+
+// So many runs of an inference have the categories of the reference.
+inline void check_categories(InferenceExecutor& inference, const FeedForward& network, const Inputs& images,
+                             int runs = 1) {
+  INFO(image_count(images) << " images");
+  inference.upload(images);
+  const std::vector<int> reference = infer_reference(network, images).categories;
+  for (int run = 0; run < runs; ++run) {
+    CHECK(inference.infer().categories == reference);
+  }
+}
+
+// As many random images, or lists of values, as each count says.
+inline void check_counts(InferenceExecutor& inference, const FeedForward& network, std::initializer_list<int> counts,
+                         std::uint64_t& seed) {
+  for (const int count : counts) {
+    check_categories(inference, network, random_images(count, network.neurons.front(), ++seed));
+  }
 }
 
 // A random network of blocks of up to `most_layers` layers of up to `most_neurons`.

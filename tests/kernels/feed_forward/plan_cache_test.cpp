@@ -116,7 +116,7 @@ TEST_CASE("a reason why there is no plan is found again, but not in a torn file 
 
 TEST_CASE("no cache is no error, nor is one that cannot be written", "[fast]") {
   const TemporaryCache cache("a file/below");
-  std::ofstream(cache.root() / "a file") << "here";
+  cache.folder().write("a file", "here");
   CHECK_FALSE(plan("spdnn:64x5").cached);
   CHECK_FALSE(plan("spdnn:64x5").cached);
 }

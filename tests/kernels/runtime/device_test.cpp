@@ -4,6 +4,7 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <cstddef>
 #include <numeric>
@@ -29,27 +30,17 @@ bool has_device() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-template <typename Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const CudaError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST_CASE("a failed call is told with its expression, place and CUDA's own words") {
   const auto fail = [] { ONCHIP_CUDA_CHECK(cudaErrorInvalidValue); };
-  const std::string error = error_of(fail);
+  const std::string error = error_of<CudaError>(fail);
   CHECK(error.starts_with("device_test.cpp:"));
   CHECK(error.ends_with(": cudaErrorInvalidValue: invalid argument (cudaErrorInvalidValue)"));
-  CHECK(error_of([] { ONCHIP_CUDA_CHECK(cudaSuccess); }) == "no error");
+  CHECK(error_of<CudaError>([] { ONCHIP_CUDA_CHECK(cudaSuccess); }) == "no error");
 }
 
 TEST_CASE("a machine without a GPU says so") {
   if (!has_device()) {
-    CHECK(error_of([] { device_info(); }).starts_with("no CUDA device: "));
+    CHECK(error_of<CudaError>([] { device_info(); }).starts_with("no CUDA device: "));
   }
 }
 
@@ -57,7 +48,7 @@ TEST_CASE("the device says what it is", "[gpu]") {
   const DeviceInfo info = device_info();
   CHECK_FALSE(info.name.empty());
   CHECK(info.architecture.starts_with("sm_"));
-  CHECK(info.driver.find("CUDA ") != std::string::npos);
+  CHECK(says(info.driver, "CUDA "));
   CHECK(info.sm_count > 0);
   CHECK(info.clock_hz > 1e8);
 }
@@ -98,13 +89,11 @@ TEST_CASE("launches that cannot be are refused with CUDA's words", "[gpu]") {
   int* to = nullptr;
   int count = 0;
   void* arguments[] = {&from, &to, &count};
-  CHECK(error_of([&] { kernel.launch(stream.get(), 1, 4096, 0, false, arguments); }).find("(cudaError") !=
-        std::string::npos);
-  CHECK(error_of([&] { kernel.launch(stream.get(), 1, 32, 1 << 20, false, arguments); }).find("(cudaError") !=
-        std::string::npos);
-  CHECK(error_of([&] {
-          kernel.launch(stream.get(), 1 << 20, 32, 0, true, arguments);
-        }).find("(cudaErrorCooperativeLaunchTooLarge)") != std::string::npos);
+  CHECK(says(error_of<CudaError>([&] { kernel.launch(stream.get(), 1, 4096, 0, false, arguments); }), "(cudaError"));
+  CHECK(
+      says(error_of<CudaError>([&] { kernel.launch(stream.get(), 1, 32, 1 << 20, false, arguments); }), "(cudaError"));
+  CHECK(says(error_of<CudaError>([&] { kernel.launch(stream.get(), 1 << 20, 32, 0, true, arguments); }),
+             "(cudaErrorCooperativeLaunchTooLarge)"));
   // A refused launch leaves the kernel usable.
   kernel.launch(stream.get(), 1, 32, 128, true, arguments);
   stream.synchronize();
@@ -113,9 +102,9 @@ TEST_CASE("launches that cannot be are refused with CUDA's words", "[gpu]") {
 TEST_CASE("a kernel that is not there, or not for this device, fails when it is loaded", "[gpu]") {
   const std::string here = device_info().architecture;
   const CompiledKernel compiled = compile({"copy", kCopySource, here, {}});
-  CHECK(error_of([&] { Kernel(compiled.cubin, "absent"); }).find("cudaLibraryGetKernel") != std::string::npos);
+  CHECK(says(error_of<CudaError>([&] { Kernel(compiled.cubin, "absent"); }), "cudaLibraryGetKernel"));
   const CompiledKernel other = compile({"copy", kCopySource, here == "sm_120" ? "sm_90" : "sm_120", {}});
-  CHECK(error_of([&] { Kernel(other.cubin, "copy"); }).find("(cudaError") != std::string::npos);
+  CHECK(says(error_of<CudaError>([&] { Kernel(other.cubin, "copy"); }), "(cudaError"));
 }
 
 TEST_CASE("events time what lies between them", "[gpu]") {

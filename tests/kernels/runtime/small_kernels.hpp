@@ -4,13 +4,10 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "model/workload/recurrent.hpp"
-
-#include <unistd.h>
+#include "tests/folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,34 +21,20 @@ extern "C" __global__ void tiny(int* out) { out[threadIdx.x] = blockIdx.x + ONCH
 // A directory that is the cache for as long as this lives.
 class TemporaryCache {
  public:
-  explicit TemporaryCache(const std::string& below = "") {
-    static int count = 0;
-    root_ = std::filesystem::temp_directory_path() /
-            ("onchip_cache_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    std::filesystem::create_directories(root_);
-    setenv("ONCHIP_CACHE", (root_ / below).c_str(), 1);
-  }
-  ~TemporaryCache() {
-    unsetenv("ONCHIP_CACHE");
-    std::filesystem::remove_all(root_);
-  }
-  const std::filesystem::path& root() const { return root_; }
+  explicit TemporaryCache(const std::string& below = "") { setenv("ONCHIP_CACHE", (folder_ / below).c_str(), 1); }
+  ~TemporaryCache() { unsetenv("ONCHIP_CACHE"); }
+  const Folder& folder() const { return folder_; }
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;
-    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       found.push_back(entry.path());
     }
     return found;
   }
 
  private:
-  std::filesystem::path root_;
+  Folder folder_;
 };
-
-inline std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 inline CompileRequest tiny(const std::string& architecture, int constant = 1) {
   return {"tiny", kTinySource, architecture, {"ONCHIP_TINY=" + std::to_string(constant)}};
@@ -59,13 +42,7 @@ inline CompileRequest tiny(const std::string& architecture, int constant = 1) {
 
 // 1151 units, batch 3: nothing is a round number.
 inline Recurrent awkward_network(Precision precision) {
-  Recurrent network;
-  network.cell = Cell::tanh;
-  network.precision = precision;
-  network.hidden = 1151;
-  network.batch = 3;
-  network.density = 0.1;
-  return network;
+  return {.cell = Cell::tanh, .precision = precision, .hidden = 1151, .batch = 3, .density = 0.1};
 }
 
 }  // namespace onchip

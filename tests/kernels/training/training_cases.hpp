@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -231,6 +232,15 @@ inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, c
   for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask, is_packed)) {
     INFO(name);
     CHECK(error <= most_error(precision));
+  }
+}
+
+// Another run gives the same bits.
+inline void check_repeats(ProgramExecutor& executor, std::initializer_list<int> arrays, Precision precision) {
+  for (const int array : arrays) {
+    const std::vector<float> first = read_elements(executor, array, precision);
+    REQUIRE(executor.run()[0] == 0);
+    CHECK(first == read_elements(executor, array, precision));
   }
 }
 

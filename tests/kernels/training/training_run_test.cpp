@@ -46,11 +46,7 @@ TEST_CASE(
       const TrainingInput in = random_training(size, precision, seed % 3 != 0, seed % 4 != 0, seed);
       check_training(gpu, training.arrays, size, precision, in);
       const TrainingArrays& a = training.arrays;
-      for (const int array : {a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0}) {
-        const std::vector<float> first = read_elements(gpu, array, precision);
-        REQUIRE(gpu.run()[0] == 0);
-        CHECK(first == read_elements(gpu, array, precision));
-      }
+      check_repeats(gpu, {a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0}, precision);
     }
   }
 }

@@ -8,22 +8,16 @@
 #include "model/base/parallel.hpp"
 #include "model/chip/chip_keys.hpp"
 #include "tests/catch.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <random>
 
 using namespace onchip;
 
 namespace {
-
-// How many targets are drawn: more of them with ONCHIP_DRAWS in the environment.
-int draws(int few) {
-  const char* number = std::getenv("ONCHIP_DRAWS");
-  return number == nullptr ? few : std::atoi(number);
-}
 
 struct AskedTarget {
   RecurrentQuestion base;
@@ -169,21 +163,6 @@ TEST_CASE("the trade-off of two numbers and the cheapest are what trying all pai
       CHECK(*answer.cheapest->cost == Approx(cheapest));
     }
   }
-}
-
-TEST_CASE("what is out of reach says what comes nearest", "[fast]") {
-  AskedTarget question{{find_chip("h200"), {}}, {{0, 0.05}, {"sm.clock", "sm.count"}}};
-  question.base.configuration.network = {Cell::relu, Precision::fp16, 2304, 4, 1, 0.3};
-  const TargetOf<RecurrentCase> answer = reach(question.base, question.words);
-  CHECK_FALSE(answer.reaches());
-  CHECK(answer.trade_off.empty());
-  for (const LeastOf<RecurrentCase>& least : answer.alone) {
-    CHECK_FALSE(least.reaches);
-    CHECK(least.at.answer.planned.prediction.step_us > 0.05);
-    CHECK(least.at.answer.planned.prediction.step_us < answer.base.planned.prediction.step_us);
-  }
-  CHECK(answer.alone[0].at.values[0] == 8 * 1.98e9);
-  CHECK(to_json(answer).at("reached") == false);
 }
 
 TEST_CASE("a target asked in JSON has the answer of the same question", "[fast]") {

@@ -2,13 +2,13 @@
 #include "model/base/decompress.hpp"
 
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 
 #include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cstdio>
-#include <fstream>
 #include <random>
 #include <string>
 #include <utility>
@@ -60,13 +60,8 @@ std::string random_text(std::size_t size) {
   return text;
 }
 
-std::string error_of(const std::string& packed, std::size_t most = kMostUnpackedBytes) {
-  try {
-    decompress(packed, "m.mtx.gz", most);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+std::string unpack_error(const std::string& packed, std::size_t most = kMostUnpackedBytes) {
+  return error_of([&] { decompress(packed, "m.mtx.gz", most); });
 }
 
 }  // namespace
@@ -91,13 +86,13 @@ TEST_CASE("a compressed stream that is cut off, broken or followed by something 
     const std::string packed = pack(plain);
     for (std::size_t size = 6; size < packed.size(); ++size) {
       CAPTURE(name, size);
-      REQUIRE(error_of(packed.substr(0, size)) ==
+      REQUIRE(unpack_error(packed.substr(0, size)) ==
               "m.mtx.gz: compressed by " + name + ", but it ends too early: the file is cut off");
     }
     std::string broken = packed;
     broken[packed.size() / 2] = static_cast<char>(broken[packed.size() / 2] ^ 0x55);
-    REQUIRE((name == "zstd" || error_of(broken).find("is broken") != std::string::npos));  // zstd had no checksum
-    REQUIRE(error_of(packed + "and more, but of another kind").find("is broken") != std::string::npos);
+    REQUIRE((name == "zstd" || says(unpack_error(broken), "is broken")));  // zstd had no checksum
+    REQUIRE(says(unpack_error(packed + "and more, but of another kind"), "is broken"));
   }
 }
 
@@ -107,18 +102,16 @@ TEST_CASE("a small file that unpacks to a huge one is refused at the limit", "[f
     CAPTURE(name);
     const std::string packed = pack(zeros);
     REQUIRE(packed.size() < 20000);
-    REQUIRE(error_of(packed, zeros.size()).empty());
-    REQUIRE(error_of(packed, zeros.size() - 1) ==
+    REQUIRE(unpack_error(packed, zeros.size()) == "no error");
+    REQUIRE(unpack_error(packed, zeros.size() - 1) ==
             "m.mtx.gz: compressed by " + name + ", but it holds more than 16777215 bytes: unpack it first");
-    REQUIRE(error_of(packed, 100000).find("more than 100000 bytes") != std::string::npos);
+    REQUIRE(says(unpack_error(packed, 100000), "more than 100000 bytes"));
   }
 }
 
 TEST_CASE("an input file is its bytes, compressed or not", "[fast]") {
   for (const std::string& bytes : {std::string("plain"), gzip("plain"), xz("plain"), zstd("plain")}) {
-    const std::string path = "input_file_test." + std::to_string(bytes.size());
-    std::ofstream(path, std::ios::binary) << bytes;
-    REQUIRE(InputFile(path).bytes() == "plain");
-    std::remove(path.c_str());
+    const Folder folder;
+    REQUIRE(InputFile(folder.write("file", bytes)).bytes() == "plain");
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/units.hpp"
 
-#include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -15,12 +15,7 @@ using namespace onchip;
 namespace {
 
 std::string parse_error(std::string_view text, Dimension dimension) {
-  try {
-    parse_quantity(text, dimension);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { parse_quantity(text, dimension); });
 }
 
 }  // namespace

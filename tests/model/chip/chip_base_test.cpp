@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chip files that take numbers from another chip, and chip files that are written.
-#include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 
-#include <stdlib.h>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 using namespace onchip;
@@ -17,13 +15,8 @@ ChipFile load(const std::string& text) {
   return load_chip_text("name = \"X\"\n" + text, "x.toml");
 }
 
-std::string error_of(const std::string& text) {
-  try {
-    load(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+std::string base_error(const std::string& text) {
+  return error_of([&] { load(text); });
 }
 
 const std::string& source(const ChipFile& file, std::string_view key) {
@@ -65,33 +58,31 @@ TEST_CASE("a chip of a few lines takes the rest from its base, as estimates", "[
 
 TEST_CASE("errors in a chip with a base stand where they are in the file", "[fast]") {
   const std::string base = "base = \"h200\"\n";
-  REQUIRE(error_of(base + "[sm]\n  cuont = 16\n") == "x.toml:4:3: unknown key 'sm.cuont'; did you mean 'sm.count'?");
-  REQUIRE(error_of(base + "[sm]\ncount = 0\n") == "x.toml:4:9: 'sm.count' is 0: expected 1 to 4096");
-  REQUIRE(error_of(base + "[sm]\nclock = 1300\n") ==
+  REQUIRE(base_error(base + "[sm]\n  cuont = 16\n") == "x.toml:4:3: unknown key 'sm.cuont'; did you mean 'sm.count'?");
+  REQUIRE(base_error(base + "[sm]\ncount = 0\n") == "x.toml:4:9: 'sm.count' is 0: expected 1 to 4096");
+  REQUIRE(base_error(base + "[sm]\nclock = 1300\n") ==
           "x.toml:4:9: 'sm.clock' is an integer: expected { value = ..., unit = \"...\", source = \"...\" }");
-  REQUIRE(error_of(base + "[sm]\nclock = \"1300\"\n") ==
+  REQUIRE(base_error(base + "[sm]\nclock = \"1300\"\n") ==
           "x.toml:4:9: 'sm.clock': number '1300' has no unit: expected Hz, kHz, MHz or GHz");
-  REQUIRE(error_of(base + "[shared_memory]\nper_block = \"300 KiB\"\n") ==
+  REQUIRE(base_error(base + "[shared_memory]\nper_block = \"300 KiB\"\n") ==
           "x.toml:4:13: 'shared_memory.per_block' (300 KiB) is more than 'shared_memory.per_sm' (228 KiB)");
-  REQUIRE(error_of(base + "architecture = \"sm_hopper\"\n").starts_with("x.toml:3:16: 'architecture' is"));
-  REQUIRE(error_of("base = \"h20\"\n").starts_with("x.toml:2:8: 'base': unknown chip 'h20'; did you mean 'H200'?"));
+  REQUIRE(base_error(base + "architecture = \"sm_hopper\"\n").starts_with("x.toml:3:16: 'architecture' is"));
+  REQUIRE(base_error("base = \"h20\"\n").starts_with("x.toml:2:8: 'base': unknown chip 'h20'; did you mean 'H200'?"));
   for (const char* none : {"sm_0", "sm_99999999999999999999", "sm_8x"}) {
-    REQUIRE(error_of(base + "architecture = \"" + none + "\"\n").starts_with("x.toml:3:16: 'architecture' is"));
+    REQUIRE(base_error(base + "architecture = \"" + none + "\"\n").starts_with("x.toml:3:16: 'architecture' is"));
   }
-  REQUIRE(error_of("base = \"a\\nb.toml\"\n") == "x.toml:2:8: 'base' is 'a\\x0ab.toml': expected printable ASCII text");
-  REQUIRE(error_of(base + "[shared_memory]\nper_sm = \"1 KiB\"\n").find("together are more than") != std::string::npos);
-  REQUIRE(error_of("base = 200\n") == "x.toml:2:8: 'base' is an integer: expected a string");
+  REQUIRE(base_error("base = \"a\\nb.toml\"\n") ==
+          "x.toml:2:8: 'base' is 'a\\x0ab.toml': expected printable ASCII text");
+  REQUIRE(says(base_error(base + "[shared_memory]\nper_sm = \"1 KiB\"\n"), "together are more than"));
+  REQUIRE(base_error("base = 200\n") == "x.toml:2:8: 'base' is an integer: expected a string");
 }
 
 TEST_CASE("a base may be a file beside the chip's, but not the chip itself", "[fast]") {
-  std::string directory = (std::filesystem::temp_directory_path() / "onchip-base-XXXXXX").string();
-  REQUIRE(::mkdtemp(directory.data()) != nullptr);
-  std::ofstream(directory + "/a.toml") << "name = \"A\"\nbase = \"h200\"\n[sm]\ncount = 10\n";
-  std::ofstream(directory + "/b.toml") << "name = \"B\"\nbase = \"a.toml\"\n";
-  std::ofstream(directory + "/c.toml") << "name = \"C\"\nbase = \"c.toml\"\n";
-  REQUIRE(load_chip(directory + "/b.toml").chip.sm_count == 10);
-  REQUIRE_THROWS_WITH(load_chip(directory + "/c.toml"), Catch::Matchers::Contains("does one lead back to itself?"));
-  std::filesystem::remove_all(directory);
+  const Folder directory;
+  directory.write("a.toml", "name = \"A\"\nbase = \"h200\"\n[sm]\ncount = 10\n");
+  REQUIRE(load_chip(directory.write("b.toml", "name = \"B\"\nbase = \"a.toml\"\n")).chip.sm_count == 10);
+  REQUIRE_THROWS_WITH(load_chip(directory.write("c.toml", "name = \"C\"\nbase = \"c.toml\"\n")),
+                      Catch::Matchers::Contains("does one lead back to itself?"));
 }
 
 TEST_CASE("a chip that is written reads back", "[fast]") {

@@ -3,7 +3,6 @@
 
 #include "tests/catch.hpp"
 
-#include <algorithm>
 #include <random>
 
 using namespace onchip;
@@ -36,26 +35,6 @@ TEST_CASE("a block that is too large has occupancy zero", "[fast]") {
   REQUIRE(limit({.threads = 32, .registers_per_thread = 16, .smem_bytes = 227 * 1024 + 1}) ==
           OccupancyLimit::shared_memory);
   REQUIRE(occupancy(chip, {.threads = 32, .registers_per_thread = 16, .smem_bytes = 227 * 1024}).blocks_per_sm == 1);
-}
-
-TEST_CASE("a block may use no registers and no shared memory", "[fast]") {
-  const Occupancy result = occupancy(find_chip("v100").chip, {.threads = 32});
-  REQUIRE(result.blocks_per_sm == 32);
-  REQUIRE(result.limit == OccupancyLimit::blocks);
-}
-
-TEST_CASE("the register cap of a persistent block is the published one", "[fast]") {
-  const Chip chip = find_chip("h200").chip;
-  REQUIRE(max_registers_per_thread(chip, 256) == 255);
-  REQUIRE(max_registers_per_thread(chip, 384) == 168);
-  REQUIRE(max_registers_per_thread(chip, 512) == 128);
-  REQUIRE(max_registers_per_thread(chip, 1024) == 64);
-  REQUIRE(max_registers_per_thread(chip, 256, 2) == 128);
-  // 22 warps are counted as 24 by the launch check: 88 registers would fill the file, but do not launch.
-  REQUIRE(max_registers_per_thread(chip, 704) == 80);
-  REQUIRE(max_registers_per_thread(chip, 1056) == 0);
-  REQUIRE(max_registers_per_thread(chip, 1024, 3) == 0);
-  REQUIRE(max_registers_per_thread(chip, 32, 33) == 0);
 }
 
 TEST_CASE("the register cap is the largest that keeps the blocks resident", "[fast]") {

@@ -8,12 +8,14 @@
 #include "model/dense/layout.hpp"
 #include "model/plan/plan_text.hpp"
 #include "tests/catch.hpp"
+#include "tests/matrices.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <random>
 #include <set>
 #include <tuple>
+#include <vector>
 
 using namespace onchip;
 
@@ -26,46 +28,6 @@ DensePlan bitmap_plan(const Recurrent& network, int sms, int threads, double sha
 }
 
 }  // namespace
-
-TEST_CASE("a word of the mask is two neighbouring columns of which one holds a weight", "[fast]") {
-  const SparseMatrix matrix{2, 35, {0, 4, 6}, {0, 1, 5, 34}, {1, 1, 1, 1}};
-  SparseMatrix with_zeros = matrix;
-  with_zeros.column.insert(with_zeros.column.end(), {3, 33});
-  with_zeros.value.insert(with_zeros.value.end(), {0.0f, -2.0f});
-  const WordMask mask = word_mask(with_zeros);
-  CHECK(mask.spans == 2);
-  CHECK(mask.of_span == std::vector<std::uint16_t>{0b101, 0b10, 0, 0b1});
-}
-
-TEST_CASE("streams are as long as what the layout holds of each lane", "[fast]") {
-  for (const auto& [cell, hidden, threads] :
-       {std::tuple{Cell::lstm, 61, 96}, {Cell::gru, 259, 128}, {Cell::relu, 1000, 256}, {Cell::relu, 1, 32}}) {
-    const Recurrent network{cell, Precision::fp16, hidden, 3, 1, 0.2};
-    DensePlan plan = bitmap_plan(network, 5, threads, 0.6);
-    const SparseMatrix matrix = generate_mask(network.rows(), hidden, 0.2, 3, Precision::fp16);
-    plan.bank_words = needed_bank_words(DenseGeometry(network, plan), word_mask(matrix));
-    CAPTURE(describe(network), plan_text(plan));
-    const DenseLayout layout = make_layout(DenseGeometry(network, plan), matrix);
-    const std::vector<int> lengths = stream_lengths(layout.geometry, word_mask(matrix));
-    const int tiles = layout.geometry.warp_tiles;
-    REQUIRE(lengths.size() == static_cast<std::size_t>(plan.sms) * plan.threads);
-    for (std::size_t lane = 0; lane < lengths.size(); ++lane) {
-      int words = 0;
-      for (int tile = 0; tile < tiles; ++tile) {
-        const bool in_shared = shared_tiles_before(tile + 1, plan.shared_tiles, tiles) >
-                               shared_tiles_before(tile, plan.shared_tiles, tiles);
-        const float* const values = layout.value.data() + (lane / 32 * tiles + tile) * kTileElements;
-        for (int k = 0; k < kLaneWords && in_shared; ++k) {
-          words += has_word(values, static_cast<int>(lane % 32), k);
-        }
-      }
-      REQUIRE(words == lengths[lane]);
-    }
-    const Wavefronts wavefronts = gather_wavefronts(layout);
-    CHECK(wavefronts.total <= std::int64_t{4} * plan.shared_tiles * plan.warps() * plan.sms);
-    CHECK(wavefronts.total * 32 >= std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
-  }
-}
 
 TEST_CASE("streams lie below each other, a warp's in different banks, and leave the banks about equally full",
           "[fast]") {
@@ -133,14 +95,9 @@ TEST_CASE("a mask with more words than a bitmap plan has room for is refused wit
   plan.bank_words = expected_bank_words(DenseGeometry(network, plan), 0.19);
   const SparseMatrix uniform = generate_mask(128, 128, 0.1, 1, Precision::fp16);
   CHECK_NOTHROW(make_layout(DenseGeometry(network, plan), uniform));
-  SparseMatrix crowded{128, 128, {0}, {}, {}};  // as many weights, all of one SM's tiles in shared memory
-  for (int row = 0; row < 128; ++row) {
-    for (int column = 0; row >= 16 && row < 29 && column < 128; ++column) {
-      crowded.column.push_back(column);
-      crowded.value.push_back(1);
-    }
-    crowded.row_begin.push_back(crowded.nnz());
-  }
+  std::vector<int> lengths(128);
+  std::fill(lengths.begin() + 16, lengths.begin() + 29, 128);
+  const SparseMatrix crowded = rows_of_lengths(128, lengths);  // as many, all of one SM's tiles in shared memory
   const int needed = needed_bank_words(DenseGeometry(network, plan), word_mask(crowded));
   CHECK(needed > plan.bank_words);
   CHECK_THROWS_WITH(make_layout(DenseGeometry(network, plan), crowded),

@@ -10,11 +10,9 @@
 #include "model/workload/mask.hpp"
 #include "tests/catch.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -215,96 +213,11 @@ TEST_CASE("fragments give the matrix back", "[fast]") {
   }
 }
 
-TEST_CASE("every weight has a place of its own among the fragments", "[fast]") {
-  for (const auto& [cell, hidden] : {std::pair{Cell::lstm, 61}, {Cell::gru, 101}, {Cell::relu, 127}}) {
-    const Case c = make_case(Storage::dense, cell, Precision::fp16, hidden, 1, 5, 96, 0);
-    const DenseGeometry geometry = c.geometry();
-    const std::size_t all =
-        static_cast<std::size_t>(c.plan.sms) * c.plan.warps() * c.geometry().warp_tiles * kTileElements;
-    std::set<std::size_t> seen;
-    for (int row = 0; row < c.network.rows(); ++row) {
-      for (int column = 0; column < hidden; ++column) {
-        const std::size_t index = fragment_index(geometry, row, column);
-        REQUIRE(index < all);
-        REQUIRE(seen.insert(index).second);
-      }
-    }
-  }
-}
-
-TEST_CASE("every group of four weights has two values and four bits of its own among the fragments", "[fast]") {
-  for (const auto& [cell, hidden] : {std::pair{Cell::lstm, 61}, {Cell::gru, 101}, {Cell::relu, 127}}) {
-    const Case c = make_case(Storage::structured_2_4, cell, Precision::fp16, hidden, 1, 5, 96, 0);
-    const DenseGeometry geometry = c.geometry();
-    const DenseLayout layout = c.layout();
-    std::set<std::size_t> seen, seen_bits;
-    for (int row = 0; row < c.network.rows(); ++row) {
-      for (int column = 0; column < hidden; ++column) {
-        const std::size_t index = fragment_index(geometry, row, column);
-        const MetadataPlace place = metadata_place(geometry, row, column);
-        REQUIRE(index + 1 < layout.value.size());
-        REQUIRE(place.word < layout.metadata.size());
-        REQUIRE((place.shift % 4 == 0 && place.shift < 32));
-        const std::size_t bits = 8 * place.word + static_cast<std::size_t>(place.shift / 4);
-        // The columns of a group have one place in common.
-        REQUIRE(seen.insert(index).second == (column % 4 == 0));
-        REQUIRE(seen_bits.insert(bits).second == (column % 4 == 0));
-        REQUIRE(seen.count(index + 1) == 0);
-      }
-    }
-  }
-}
-
-TEST_CASE("places of stored weights ascend within every group, also where there are no weights", "[fast]") {
-  const Case c = make_case(Storage::structured_2_4, Cell::gru, Precision::fp16, 101, 1, 5, 96, 0.5);
-  const DenseLayout layout = c.layout();
-  REQUIRE(layout.metadata.size() == std::size_t{5} * 3 * c.geometry().metadata_words * 32);
-  std::set<std::uint32_t> found;
-  for (const std::uint32_t word : layout.metadata) {
-    for (int shift = 0; shift < 32; shift += 4) {
-      const std::uint32_t places = word >> shift & 15;
-      REQUIRE((places & 3) < places >> 2);
-      found.insert(places);
-    }
-  }
-  CHECK(found.size() == 6);  // of all kinds
-}
-
 TEST_CASE("structured_2_4 refuses what is not 2:4, with the place", "[fast]") {
   Case c = make_case(Storage::structured_2_4, Cell::relu, Precision::fp16, 61, 1, 5, 96, 0);
   c.matrix = generate_mask(61, 61, 0.5, 7, Precision::fp16, MaskKind::uniform);
   const CrowdedGroup crowded = find_crowded_group(c.matrix).value();
   CHECK_THROWS_WITH(c.layout(), Catch::Matchers::Contains(describe(crowded)));
-}
-
-TEST_CASE("pairs of units stay together in a span, whose quarters of four lanes make up groups of four", "[fast]") {
-  std::set<int> places;
-  for (int unit = 0; unit < 64; ++unit) {
-    CHECK(place_in_span(Storage::dense, unit) == unit % 32);
-    const int place = place_in_span(Storage::structured_2_4, unit);
-    CHECK(place == place_of(Storage::structured_2_4, unit));
-    CHECK(place % 2 == unit % 2);
-    places.insert(place);
-    // The same word of the same pair of lanes as the first of the group.
-    const int first = place_in_span(Storage::structured_2_4, unit / 4 * 4);
-    CHECK(place % 8 / 2 == first % 8 / 2);
-    CHECK(place / 16 == first / 16);
-    CHECK(place / 8 % 2 == unit / 2 % 2);
-  }
-  CHECK(places.size() == 32);
-}
-
-TEST_CASE("tiles in shared memory are spread evenly over a warp's tiles", "[fast]") {
-  for (const int tiles : {1, 2, 7, 90, 128}) {
-    for (int in_shared = 0; in_shared <= tiles; ++in_shared) {
-      CHECK(shared_tiles_before(0, in_shared, tiles) == 0);
-      CHECK(shared_tiles_before(tiles, in_shared, tiles) == in_shared);
-      for (int tile = 0; tile < tiles; ++tile) {
-        const int step = shared_tiles_before(tile + 1, in_shared, tiles) - shared_tiles_before(tile, in_shared, tiles);
-        CHECK((step == 0 || step == 1));
-      }
-    }
-  }
 }
 
 TEST_CASE("the tensor cores multiply what the kernel loads to the product of matrix and state", "[fast]") {

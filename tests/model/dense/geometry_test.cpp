@@ -6,8 +6,6 @@
 #include "tests/catch.hpp"
 
 #include <cstdint>
-#include <tuple>
-#include <utility>
 
 using namespace onchip;
 
@@ -39,48 +37,6 @@ TEST_CASE("a dense shape has tiles for every row and unit, and spans for every u
     const DenseGeometry one(network, plan);
     CHECK(one.shared_bytes() == geometry.shared_bytes() + kTileBytes * plan.warps());
     CHECK(one.register_words == 4 * (geometry.warp_tiles - 1));
-  }
-}
-
-TEST_CASE("plans of 2:4 matrices have half the tiles, and metadata in registers", "[fast]") {
-  for (const auto& [cell, hidden, threads] :
-       {std::tuple{Cell::relu, 2304, 256}, {Cell::lstm, 1021, 128}, {Cell::gru, 31, 96}}) {
-    const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.5};
-    const DenseGeometry dense(network, shape_dense_plan(network, 64, threads));
-    DensePlan plan = shape_dense_plan(network, 64, threads, 1, Storage::structured_2_4);
-    const DenseGeometry geometry(network, plan);
-    CAPTURE(to_string(RecurrentPlan(plan)));
-    CHECK(to_string(RecurrentPlan(plan)).starts_with("dense_persistent structured_2_4 lamport sms=64 "));
-    CHECK(geometry.units_per_sm == dense.units_per_sm);
-    CHECK(geometry.exchange_bytes == dense.exchange_bytes);
-    const int tiles = geometry.warp_tiles;
-    CHECK(2 * tiles == dense.warp_tiles);
-    CHECK(dense.metadata_words == 0);
-    CHECK(2 * geometry.metadata_words - tiles == tiles % 2);
-    CHECK(geometry.register_words == 4 * tiles + geometry.metadata_words);
-    plan.shared_tiles = tiles;
-    const DenseGeometry in_shared(network, plan);
-    CHECK(in_shared.register_words == geometry.metadata_words);
-    CHECK(in_shared.shared_bytes() == geometry.shared_bytes() + 512 * tiles * plan.warps());
-  }
-}
-
-TEST_CASE("bitmap plans have a word of registers for eight tiles in shared memory, and room for so many words",
-          "[fast]") {
-  const Recurrent network{Cell::lstm, Precision::bf16, 1021, 4, 1, 0.2};
-  DensePlan plan = shape_dense_plan(network, 64, 256, 1, Storage::bitmap);
-  const DenseGeometry geometry(network, plan), dense(network, shape_dense_plan(network, 64, 256));
-  const int tiles = geometry.warp_tiles;
-  CHECK(tiles == dense.warp_tiles);
-  CHECK(geometry.metadata_words == 0);  // all tiles in registers, as a dense plan has them
-  CHECK(geometry.register_words == dense.register_words);
-  for (const auto& [in_shared, words] : {std::pair{1, 2}, {8, 2}, {9, 3}, {tiles, (tiles + 7) / 8 + 1}}) {
-    plan.shared_tiles = in_shared;
-    plan.bank_words = 10 * in_shared;
-    const DenseGeometry with_words(network, plan);
-    CHECK(with_words.metadata_words == words);
-    CHECK(with_words.register_words == 4 * (tiles - in_shared) + words);
-    CHECK(with_words.shared_bytes() == geometry.shared_bytes() + 128 * plan.bank_words);
   }
 }
 

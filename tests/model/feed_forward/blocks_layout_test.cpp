@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -89,6 +88,12 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
   return outputs;
 }
 
+BlocksLayout packed(const char* text) {
+  const FeedForward network = read_network(text);
+  const NetworkStructure structure = find_structure(network, 0.05);
+  return pack_blocks(network, structure, blocks_geometry(network, structure));
+}
+
 // The same features come out of a layout's records as out of the layers.
 void check_layers(const FeedForward& network, const NetworkStructure& structure) {
   const BlocksGeometry geometry = blocks_geometry(network, structure);
@@ -140,55 +145,26 @@ TEST_CASE("records of whole layers hold them, in parts where they are wide", "[f
   }
 }
 
-TEST_CASE("blocks that share inputs read them once", "[fast]") {
-  const FeedForward network = read_network("spdnn:1024x12");
-  const NetworkStructure structure = find_structure(network);
-  const BlocksGeometry geometry = blocks_geometry(network, structure);
-  CHECK(geometry.tiles == 2);
-  CHECK(geometry.warp_blocks == 4);
-  const BlocksLayout layout = pack_blocks(network, structure, geometry);
-  const std::size_t inputs_at = 2 * 512 + 64 + 32;
-  int shared = 0, blocks = 0;
-  for (std::size_t record = 0; record < layout.records.size(); record += geometry.record_bytes()) {
-    std::uint16_t first;
-    std::memcpy(&first, layout.records.data() + record + inputs_at, sizeof(first));
-    shared += first >> 15;
-    ++blocks;
-  }
-  CHECK(blocks == 12 * 64);
-  CHECK(shared >= 12 * 64 / 2);  // of a warp's four blocks up to three begin with what the one before ended with
-}
-
 TEST_CASE("bounds know whether weights are negative and biases positive, and whether clipped images stay", "[fast]") {
-  const auto layout_of = [](const char* text) {
-    const FeedForward network = read_network(text);
-    const NetworkStructure structure = find_structure(network, 0.05);
-    return pack_blocks(network, structure, blocks_geometry(network, structure));
-  };
-  const BlocksLayout challenge = layout_of("spdnn:1024x3");
+  const BlocksLayout challenge = packed("spdnn:1024x3");
   CHECK(challenge.monotone);
   CHECK(challenge.keeps_clipped);
   CHECK(challenge.scale == 1024);
   CHECK(challenge.slack == 90 * 0x1p-23F);  // 33 / 2 roundings, 2 (32 + 2 * 2) cuts, one more
-  CHECK(layout_of("spdnn:1024x3,moved=0.1").slack > challenge.slack);
-  CHECK_FALSE(layout_of("spdnn:1024x3,values=-0.0625").monotone);
-  CHECK_FALSE(layout_of("spdnn:1024x3,bias=0.1").monotone);
-  CHECK_FALSE(layout_of("random:neurons=64,layers=2,degree=8,blocks=16").keeps_clipped);  // rows of 0.5 in all
+  CHECK(packed("spdnn:1024x3,moved=0.1").slack > challenge.slack);
+  CHECK_FALSE(packed("spdnn:1024x3,values=-0.0625").monotone);
+  CHECK_FALSE(packed("spdnn:1024x3,bias=0.1").monotone);
+  CHECK_FALSE(packed("random:neurons=64,layers=2,degree=8,blocks=16").keeps_clipped);  // rows of 0.5 in all
 }
 
 TEST_CASE("what plans of blocks cannot run is refused with the reason", "[fast]") {
-  const auto pack = [](const char* text) {
-    const FeedForward network = read_network(text);
-    const NetworkStructure structure = find_structure(network);
-    return pack_blocks(network, structure, blocks_geometry(network, structure));
-  };
   CHECK_THROWS_WITH(
       summary(find_structure(read_network("random:neurons=1024,layers=2,degree=32"))).check_mostly_blocks(),
       Catch::Matchers::Contains("three quarters must be"));
-  CHECK_THROWS_WITH(pack("random:neurons=1024,layers=2,degree=32,values=0.1"),
+  CHECK_THROWS_WITH(packed("random:neurons=1024,layers=2,degree=32,values=0.1"),
                     Catch::Matchers::Contains("is no fp16 number"));
-  CHECK_THROWS_WITH(pack("spdnn:1024x2,values=0.1"), Catch::Matchers::Contains("is no fp16 number"));
-  CHECK_THROWS_WITH(pack("spdnn:1024x2,clip=none"), Catch::Matchers::Contains("need a clip"));
+  CHECK_THROWS_WITH(packed("spdnn:1024x2,values=0.1"), Catch::Matchers::Contains("is no fp16 number"));
+  CHECK_THROWS_WITH(packed("spdnn:1024x2,clip=none"), Catch::Matchers::Contains("need a clip"));
   const FeedForward large = read_network("spdnn:16384x1");
   const BlocksGeometry geometry = blocks_geometry(large, find_structure(large));
   CHECK(largest_tile(find_chip("h100_sxm").chip, geometry, 2, 2).why() ==

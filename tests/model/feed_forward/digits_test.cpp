@@ -2,6 +2,7 @@
 #include "model/feed_forward/data/digits.hpp"
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 #include "tests/model/feed_forward/written.hpp"
 #include "tests/sha256.hpp"
 
@@ -44,13 +45,8 @@ std::string idx(std::uint8_t images, std::uint8_t side, std::size_t bytes, char 
   return file + std::string(bytes, pixel);
 }
 
-std::string error_of(const std::string& bytes) {
-  try {
-    parse_mnist(bytes, "images", 1024);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+std::string mnist_error(const std::string& bytes) {
+  return error_of([&] { parse_mnist(bytes, "images", 1024); });
 }
 
 }  // namespace
@@ -107,30 +103,23 @@ TEST_CASE("MNIST images are read, upscaled and cut at half of their brightness",
 }
 
 TEST_CASE("files that are no MNIST images are refused", "[feed_forward][fast]") {
-  CHECK(error_of("").find("not an IDX file") != std::string::npos);
-  CHECK(error_of(idx(2, 28, 784, 0)).find("is the file truncated?") != std::string::npos);
-  CHECK(error_of(idx(1, 28, 785, 0)).find("found 801") != std::string::npos);
-  CHECK(error_of(idx(1, 32, 1024, 0)).find("32 x 32 pixels; expected 28 x 28") != std::string::npos);
+  CHECK(says(mnist_error(""), "not an IDX file"));
+  CHECK(says(mnist_error(idx(2, 28, 784, 0)), "is the file truncated?"));
+  CHECK(says(mnist_error(idx(1, 28, 785, 0)), "found 801"));
+  CHECK(says(mnist_error(idx(1, 32, 1024, 0)), "32 x 32 pixels; expected 28 x 28"));
 }
 
 TEST_CASE("images go from lists to bitmaps and back, and are checked", "[feed_forward][fast]") {
   const IndexLists lists{40, {0, 2, 2, 3}, {0, 39, 31}, {}};
   CHECK(to_lists(to_bitmaps(lists)) == lists);
   CHECK(image_count(Inputs(lists)) == 3);
-  const auto message = [](const Inputs& inputs, int neurons) -> std::string {
-    try {
-      check(inputs, neurons);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
-  };
+  const auto message = [](const Inputs& inputs, int neurons) { return error_of([&] { check(inputs, neurons); }); };
   CHECK(message(lists, 40) == "no error");
   CHECK(message(lists, 41) == "the images are of 40 neurons, but the network has 41 inputs");
   CHECK(message(IndexLists{40, {0, 1}, {40}, {}}, 40) == "image 0 has neuron 40; the network's inputs are 0 to 39");
   CHECK(message(IndexLists{40, {0, 2}, {4, 4}, {}}, 40) ==
         "image 0 has neuron 4 after 4; expected each once, ascending");
-  CHECK(message(IndexLists{40, {0, 3}, {4}, {}}, 40).find("do not match") != std::string::npos);
+  CHECK(says(message(IndexLists{40, {0, 3}, {4}, {}}, 40), "do not match"));
   Bitmaps bitmaps = to_bitmaps(lists);
   bitmaps.words[1] |= 1U << 9;
   CHECK(message(bitmaps, 40) == "image 0 has neuron 41; the network's inputs are 0 to 39");

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/base/error.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/feed_forward/data/random_network.hpp"
 #include "model/feed_forward/files/network_files.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 #include "tests/model/feed_forward/written.hpp"
 
 #include <zlib.h>
 
-#include <unistd.h>
-#include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -22,24 +20,6 @@
 using namespace onchip;
 
 namespace {
-
-class Folder {
- public:
-  Folder() { std::filesystem::create_directory(path_); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_ =
-      std::filesystem::temp_directory_path() / ("onchip_networks_" + std::to_string(::getpid()));
-};
-
-void save(const std::filesystem::path& file, const std::string& bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
-}
 
 std::string gzipped(const std::string& bytes) {
   z_stream stream{};
@@ -61,15 +41,6 @@ std::string with_crlf(const std::string& text) {
     lines += c == '\n' ? "\r\n" : std::string(1, c);
   }
   return lines;
-}
-
-std::string error_of(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string layer_error(const std::string& text) {
@@ -130,7 +101,7 @@ TEST_CASE("lines of the challenge's files that are wrong are named", "[feed_forw
   CHECK(layer_error("1\t1\t0.5\n4\t1\t1\n") == "l.tsv:2:1: input '4' is outside 1 to 3");
   CHECK(layer_error("1\t5\t1\n") == "l.tsv:1:3: output '5' is outside 1 to 4");
   CHECK(layer_error("0\t1\t1\n") == "l.tsv:1:1: input '0' is outside 1 to 3");
-  CHECK(layer_error("99999999999999999999\t1\t1\n").find("is outside 1 to 3") != std::string::npos);
+  CHECK(says(layer_error("99999999999999999999\t1\t1\n"), "is outside 1 to 3"));
   CHECK(layer_error("1\tx\t1\n") == "l.tsv:1:3: expected output, found 'x'");
   CHECK(layer_error("1\t1\t1,5\n") == "l.tsv:1:5: expected a value, found '1,5'");
   CHECK(layer_error("1\t1\tnan\n") == "l.tsv:1:5: value 'nan' is not a finite number");
@@ -152,7 +123,7 @@ TEST_CASE("entries of the champion's binary files that are wrong are named", "[f
   CHECK(images({1, 2}, {1, 0}, {1, 1}) == "i.bin: entry 2: image 0 is outside 1 to 2");
   CHECK(images({2, 2}, {1, 1}, {1, 1}) == "i.bin: entry 2: pixel 2, image 1 is already entry 1");
   CHECK(images({2, 3}, {1, 1}, {1, INFINITY}) == "i.bin: entry 2: the value is not a finite number");
-  CHECK(images({}, {}, {}).find("is the file truncated?") != std::string::npos);
+  CHECK(says(images({}, {}, {}), "is the file truncated?"));
   const std::string bin = layer_bin(radix_net(32, 1).layer(0).weights);
   CHECK(error_of([&] { layers_of_bin(bin.substr(1), "neuron32.bin", 32); }) ==
         "neuron32.bin: layers of 32 neurons take 12288 bytes each; found 12287 bytes; is the file truncated, or of "
@@ -166,10 +137,10 @@ TEST_CASE("a folder of the challenge's files is its network", "[feed_forward][fa
   const FeedForward network = radix_net(64, 11);
   for (int l = 0; l < network.layers(); ++l) {
     const std::string text = layer_tsv(network.layer(l).weights);
-    save(folder / ("n64-l" + std::to_string(l + 1) + (l % 2 ? ".tsv.gz" : ".tsv")), l % 2 ? gzipped(text) : text);
+    folder.write("n64-l" + std::to_string(l + 1) + (l % 2 ? ".tsv.gz" : ".tsv"), l % 2 ? gzipped(text) : text);
   }
-  save(folder / "neuron64-l11-categories.tsv", "1\n");
-  save(folder / "sparse-images-64.tsv", "1\t1\t1\n3\t64\t1\n");
+  folder.write("neuron64-l11-categories.tsv", "1\n");
+  folder.write("sparse-images-64.tsv", "1\t1\t1\n3\t64\t1\n");
   CHECK(same_layers(open_network(folder.path()), network));
   CHECK(open_network(folder.path(), {0, {}, 5.0F}).clip == 5);
   CHECK(image_count(open_images(folder / "sparse-images-64.tsv", 64)) == 3);
@@ -177,11 +148,11 @@ TEST_CASE("a folder of the challenge's files is its network", "[feed_forward][fa
   std::filesystem::remove(folder / "n64-l7.tsv");
   CHECK(error_of([&] { open_network(folder.path()); }) ==
         folder.path().string() + ": the file of layer 7 is missing; found layers up to 11");
-  save(folder / "n64-l7.tsv", "65\t1\t1\n");
+  folder.write("n64-l7.tsv", "65\t1\t1\n");
   CHECK(error_of([&] { open_network(folder.path()).layer(6); }) ==
         (folder / "n64-l7.tsv").string() + ":1:1: input '65' is outside 1 to 64");
-  save(folder / "n64-l7.tsv.gz", "");
-  CHECK(error_of([&] { open_network(folder.path()); }).find("two files are of layer 7") != std::string::npos);
+  folder.write("n64-l7.tsv.gz", "");
+  CHECK(says(error_of([&] { open_network(folder.path()); }), "two files are of layer 7"));
 }
 
 TEST_CASE("the champion's binary network is read by its name", "[feed_forward][fast]") {
@@ -191,9 +162,9 @@ TEST_CASE("the champion's binary network is read by its name", "[feed_forward][f
   for (int l = 0; l < network.layers(); ++l) {
     bytes += layer_bin(network.layer(l).weights);
   }
-  save(folder / "neuron64.bin", bytes);
+  folder.write("neuron64.bin", bytes);
   CHECK(same_layers(open_network(folder / "neuron64.bin"), network));
-  save(folder / "weights.bin.gz", gzipped(bytes));
+  folder.write("weights.bin.gz", gzipped(bytes));
   CHECK(same_layers(open_network(folder / "weights.bin.gz", {64, {}, {}}), network));
   CHECK(error_of([&] { open_network(folder / "weights.bin.gz"); }) ==
         (folder / "weights.bin.gz").string() +
@@ -206,7 +177,7 @@ TEST_CASE("the last of 1920 layers of 65536 neurons is read from where it lies",
   const SparseLayer last = radix_net(65536, 1920).layer(1919);
   const std::string bytes = layer_bin(last.weights);
   const auto file = folder / "neuron65536.bin";
-  save(file, "");
+  folder.write("neuron65536.bin", "");
   std::filesystem::resize_file(file, bytes.size() * 1919);
   std::ofstream(file, std::ios::binary | std::ios::app) << bytes;
   const FeedForward network = open_network(file);
@@ -218,35 +189,32 @@ TEST_CASE("the last of 1920 layers of 65536 neurons is read from where it lies",
 TEST_CASE("a network goes through safetensors and Matrix Market and back", "[feed_forward][fast]") {
   const Folder folder;
   const FeedForward network = random_network(small_network());
-  save(folder / "net.safetensors", safetensors(network));
+  folder.write("net.safetensors", safetensors(network));
   CHECK(same_layers(open_network(folder / "net.safetensors"), network));
   std::filesystem::create_directory(folder / "mtx");
   for (int l = 0; l < network.layers(); ++l) {
     const SparseLayer layer = network.layer(l);
     const std::string number = std::to_string(l + 1);
-    save(folder / ("mtx/layer" + number + ".mtx"), matrix_market(layer.weights));
+    folder.write("mtx/layer" + number + ".mtx", matrix_market(layer.weights));
     SparseMatrix bias{layer.weights.rows, 1, {0}, {}, layer.bias};
     for (int row = 0; row < bias.rows; ++row) {
       bias.column.push_back(0);
       bias.row_begin.push_back(row + 1);
     }
-    save(folder / ("mtx/bias" + number + ".mtx"), matrix_market(bias));
+    folder.write("mtx/bias" + number + ".mtx", matrix_market(bias));
   }
   CHECK(same_layers(open_network(folder / "mtx"), network));
   std::filesystem::rename(folder / "mtx/layer2.mtx", folder / "mtx/layer4.mtx");
-  CHECK(error_of([&] { open_network(folder / "mtx"); }).find("layer 2 is missing; found layers up to 4") !=
-        std::string::npos);
+  CHECK(says(error_of([&] { open_network(folder / "mtx"); }), "layer 2 is missing; found layers up to 4"));
   std::filesystem::rename(folder / "mtx/layer1.mtx", folder / "mtx/layer2.mtx");
   std::filesystem::rename(folder / "mtx/layer4.mtx", folder / "mtx/layer1.mtx");
-  CHECK(error_of([&] { open_network(folder / "mtx"); }).find("bias1.mtx: the biases of layer 1 are [25, 1]") !=
-        std::string::npos);
+  CHECK(says(error_of([&] { open_network(folder / "mtx"); }), "bias1.mtx: the biases of layer 1 are [25, 1]"));
   std::filesystem::remove(folder / "mtx/bias1.mtx");
   std::filesystem::remove(folder / "mtx/bias2.mtx");
-  CHECK(error_of([&] {
-          open_network(folder / "mtx");
-        }).find("layer2.mtx: layer 2 takes 30 inputs, but the layer before it has 25 outputs") != std::string::npos);
-  CHECK(error_of([&] { open_network(folder.path()); }).find("the folder has no files of layers") != std::string::npos);
-  CHECK(error_of([&] { open_network(folder / "nothing"); }).find("cannot read the file") != std::string::npos);
+  CHECK(says(error_of([&] { open_network(folder / "mtx"); }),
+             "layer2.mtx: layer 2 takes 30 inputs, but the layer before it has 25 outputs"));
+  CHECK(says(error_of([&] { open_network(folder.path()); }), "the folder has no files of layers"));
+  CHECK(says(error_of([&] { open_network(folder / "nothing"); }), "cannot read the file"));
 }
 
 TEST_CASE("matrices of a dense framework are layers in the order of the numbers in their names",
@@ -289,7 +257,5 @@ TEST_CASE("matrices of a dense framework are layers in the order of the numbers 
   CHECK(error_of([&] {
           parse_network_safetensors(with({2, 2, 0, 1, 1}), "net").layer(0);
         }) == "net: tensor 'a.crow_indices' has 2 elements; expected 3");
-  CHECK(error_of([&] {
-          parse_network_safetensors(with({-1, 2, 0, 1, 1}), "net");
-        }).find("inputs or outputs") != std::string::npos);
+  CHECK(says(error_of([&] { parse_network_safetensors(with({-1, 2, 0, 1, 1}), "net"); }), "inputs or outputs"));
 }

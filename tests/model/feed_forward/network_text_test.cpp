@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/files/network_text.hpp"
-#include "model/base/error.hpp"
 #include "model/feed_forward/equal_rows.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <algorithm>
 #include <string>
@@ -13,13 +13,8 @@ using namespace onchip;
 
 namespace {
 
-std::string error_of(std::string_view text) {
-  try {
-    read_network(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+std::string text_error(std::string_view text) {
+  return error_of([&] { read_network(text); });
 }
 
 std::vector<std::int64_t> degrees_of(const SparseMatrix& weights) {
@@ -39,10 +34,10 @@ TEST_CASE("the challenge's networks are named by neurons and layers", "[feed_for
   CHECK(network.clip == 32);
   CHECK(network.layer(119).weights.nnz() == 32768);
   for (const auto* wrong : {"spdnn:", "spdnn:1024", "spdnn:1024x", "spdnn:1024x120y", "spdnn:x120"}) {
-    CHECK(error_of(wrong).find("expected spdnn:NEURONSxLAYERS, like spdnn:1024x120") == 0);
+    CHECK(text_error(wrong).find("expected spdnn:NEURONSxLAYERS, like spdnn:1024x120") == 0);
   }
-  CHECK(error_of("spdnn:1000x120").find("32, 64, 128, ...") != std::string::npos);
-  CHECK(error_of("spdnn:1024x2000000000").find("at most 1000000 layers") != std::string::npos);
+  CHECK(says(text_error("spdnn:1000x120"), "32, 64, 128, ..."));
+  CHECK(says(text_error("spdnn:1024x2000000000"), "at most 1000000 layers"));
 }
 
 TEST_CASE("a random network is as its keys say", "[feed_forward][fast]") {
@@ -105,26 +100,26 @@ TEST_CASE("a tenth of the weights is moved, within their rows", "[feed_forward][
 }
 
 TEST_CASE("what a network's text says wrongly is named", "[feed_forward][fast]") {
-  CHECK(error_of("spdnn:1024x120,sed=1") == "unknown key 'sed' of a network; did you mean 'seed'?");
-  CHECK(error_of("spdnn:1024x120,degree=3") ==
+  CHECK(text_error("spdnn:1024x120,sed=1") == "unknown key 'sed' of a network; did you mean 'seed'?");
+  CHECK(text_error("spdnn:1024x120,degree=3") ==
         "the key 'degree' is not for this network; its keys: values, bias, clip, moved, shuffle, precision, seed");
-  CHECK(error_of("random:seed") == "expected seed=VALUE; found 'seed'");
-  CHECK(error_of("random:seed=1,seed=2") == "the key 'seed' is there twice");
-  CHECK(error_of("random:degree=powerlaw:1..9") ==
+  CHECK(text_error("random:seed") == "expected seed=VALUE; found 'seed'");
+  CHECK(text_error("random:seed=1,seed=2") == "the key 'seed' is there twice");
+  CHECK(text_error("random:degree=powerlaw:1..9") ==
         "unknown law of degrees 'powerlaw'; did you mean 'power-law'?; expected degree=32, uniform:0..64 or "
         "power-law:1..2000");
-  CHECK(error_of("random:degree=power-law:0..9") ==
+  CHECK(text_error("random:degree=power-law:0..9") ==
         "expected degree=32, uniform:0..64 or power-law:1..2000; found 'power-law:0..9'");
-  CHECK(error_of("random:degree=9..1").find("expected degree=") == 0);
-  CHECK(error_of("random:neurons=784-") == "expected neurons=1024 or 784-300-10; found '784-'");
-  CHECK(error_of("random:neurons=8-9,layers=2") == "neurons=8-... names 1 layers, but layers=2");
-  CHECK(error_of("random:signs=2").find("expected signs=positive, mixed or a share to 1") == 0);
-  CHECK(error_of("random:values=a").find("expected values=A or uniform:A..B") == 0);
-  CHECK(error_of("random:values=nan").find("expected values=") == 0);
-  CHECK(error_of("spdnn:64x1,shuffle=1") == "expected shuffle=yes or no; found '1'");
-  CHECK(error_of("spdnn:64x1,moved=1.5").find("expected moved=a share from 0 to 1") == 0);
+  CHECK(text_error("random:degree=9..1").find("expected degree=") == 0);
+  CHECK(text_error("random:neurons=784-") == "expected neurons=1024 or 784-300-10; found '784-'");
+  CHECK(text_error("random:neurons=8-9,layers=2") == "neurons=8-... names 1 layers, but layers=2");
+  CHECK(text_error("random:signs=2").find("expected signs=positive, mixed or a share to 1") == 0);
+  CHECK(text_error("random:values=a").find("expected values=A or uniform:A..B") == 0);
+  CHECK(text_error("random:values=nan").find("expected values=") == 0);
+  CHECK(text_error("spdnn:64x1,shuffle=1") == "expected shuffle=yes or no; found '1'");
+  CHECK(text_error("spdnn:64x1,moved=1.5").find("expected moved=a share from 0 to 1") == 0);
   CHECK_THROWS_AS(read_network("random:values=1e6,precision=fp16").layer(0), InputError);
-  CHECK(error_of("/nowhere/at/all").find("cannot read the file") != std::string::npos);
+  CHECK(says(text_error("/nowhere/at/all"), "cannot read the file"));
   CHECK_THROWS_AS(read_images("digits:", 1024), InputError);
   CHECK_THROWS_AS(read_images("digits:5,sed=1", 1024), InputError);
   CHECK_THROWS_AS(read_images("digits:-5", 1024), InputError);

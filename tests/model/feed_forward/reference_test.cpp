@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/reference.hpp"
-#include "model/base/error.hpp"
 #include "model/base/random.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 #include "tests/model/feed_forward/written.hpp"
 #include "tests/sha256.hpp"
 
@@ -231,24 +231,13 @@ TEST_CASE("a weight beyond the type that it is stored in is named", "[feed_forwa
   const SparseLayer layer{{2, 3, {0, 1, 2}, {0, 2}, {1, -70000}}, {0}};
   check_representable(layer, Precision::fp32, "layer 4");
   check_representable(layer, Precision::bf16, "layer 4");
-  std::string message;
-  try {
-    check_representable(layer, Precision::fp16, "layer 4");
-  } catch (const InputError& error) {
-    message = error.what();
-  }
-  CHECK(message ==
+  CHECK(error_of([&] { check_representable(layer, Precision::fp16, "layer 4"); }) ==
         "layer 4: the weight of output 1 and input 2, -70000, is beyond fp16; store weights as bf16 or fp32");
 }
 
 TEST_CASE("layers that do not fit each other are refused", "[feed_forward][fast]") {
-  const auto message = [](std::vector<SparseLayer> layers) -> std::string {
-    try {
-      stored_network("x", std::move(layers), kNoClip);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto message = [](const std::vector<SparseLayer>& layers) {
+    return error_of([&] { stored_network("x", layers, kNoClip); });
   };
   const SparseLayer layer{{2, 3, {0, 1, 2}, {0, 2}, {1, 1}}, {0}};
   CHECK(message({layer}) == "no error");
@@ -262,7 +251,7 @@ TEST_CASE("layers that do not fit each other are refused", "[feed_forward][fast]
   CHECK(message({wrong}) == "the columns of row 1 do not ascend within the layer's 3 inputs");
   wrong = layer;
   wrong.weights.row_begin[1] = 3;
-  CHECK(message({wrong}).find("do not match its 2 weights") != std::string::npos);
+  CHECK(says(message({wrong}), "do not match its 2 weights"));
 }
 
 TEST_CASE("some of the images are those, as bitmaps or lists", "[fast]") {

@@ -7,7 +7,6 @@
 #include "tests/catch.hpp"
 #include "tests/model/feed_forward/plans.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>

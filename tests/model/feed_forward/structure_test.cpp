@@ -120,21 +120,6 @@ TEST_CASE("layers of 16384 and 65536 neurons are full blocks without bank confli
   check_perfect(radix_net(65536, 24));
 }
 
-TEST_CASE("neighbouring blocks share half of their inputs", "[feed_forward][fast]") {
-  const FeedForward network = radix_net(1024, 20);
-  const NetworkStructure structure = find_structure(network);
-  for (int l = 0; l < network.layers(); ++l) {
-    const Blocks& blocks = structure.layers[l].blocks;
-    int shared = 0;
-    for (int b = 1; b < blocks.count(); ++b) {
-      const std::set<std::int32_t> before(blocks.columns(b - 1).begin(), blocks.columns(b - 1).end());
-      shared += std::ranges::any_of(blocks.columns(b), [&](std::int32_t column) { return before.contains(column); });
-    }
-    // As bipartite graphs of blocks, layers are 2^(l mod 6) cycles: a chain for each.
-    CHECK(shared == blocks.count() - (1 << l % 6));
-  }
-}
-
 TEST_CASE("with a tenth of the weights moved, blocks hold nine tenths", "[feed_forward][fast]") {
   for (const int neurons : {1024, 4096}) {
     Perturbation change;
@@ -355,38 +340,4 @@ TEST_CASE("rows in blocks of any number are found where they lie", "[feed_forwar
   const SparseMatrix tens = random_network(drawn).layer(0).weights;
   CHECK(find_blocks(tens).remainder.nnz() == 0);
   CHECK(find_blocks(tens, 0.75).weights_in_blocks == 0);
-}
-
-TEST_CASE("rows are equal by their columns, not by their values", "[feed_forward][fast]") {
-  const SparseMatrix matrix{5, 4, {0, 2, 3, 5, 5, 5}, {0, 3, 1, 0, 3}, {1, 2, 3, 4, 5}};
-  const RowGroups groups = equal_rows(matrix);
-  CHECK(groups.rows == std::vector<std::int32_t>{0, 2, 1, 3, 4});
-  CHECK(groups.begin == std::vector<std::int32_t>{0, 2, 3, 5});
-}
-
-TEST_CASE("edges of a bipartite multigraph get colours that no node has twice", "[feed_forward][fast]") {
-  std::mt19937 random(3);
-  for (int drawn = 0; drawn < 200; ++drawn) {
-    const int halvings = static_cast<int>(random() % 5), most = 1 << halvings;
-    const std::size_t nodes = 1 + random() % 40;
-    std::vector<int> left_degree(nodes), right_degree(nodes);
-    std::vector<std::int32_t> left, right;
-    for (std::size_t tried = 0; tried < nodes * most * 2; ++tried) {
-      const auto l = static_cast<std::int32_t>(random() % nodes), r = static_cast<std::int32_t>(random() % nodes);
-      if (left_degree[l] < most && right_degree[r] < most) {
-        ++left_degree[l];
-        ++right_degree[r];
-        left.push_back(l);
-        right.push_back(r);
-      }
-    }
-    const std::vector<std::uint8_t> colours = colour_edges(left, right, halvings);
-    std::set<std::pair<std::int32_t, int>> of_left, of_right;
-    for (std::size_t edge = 0; edge < left.size(); ++edge) {
-      REQUIRE(colours[edge] < most);
-      REQUIRE(of_left.emplace(left[edge], colours[edge]).second);
-      REQUIRE(of_right.emplace(right[edge], colours[edge]).second);
-    }
-  }
-  CHECK(colour_edges({}, {}, 3).empty());
 }

@@ -7,6 +7,7 @@
 #include "tests/catch.hpp"
 #include "tests/model/plan/planned.hpp"
 
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -21,7 +22,8 @@ TEST_CASE("the terms of a prediction sum to its total, and the total lies betwee
                std::pair{Cell::relu, Precision::fp32}, std::pair{Cell::relu, Precision::fp8},
                std::pair{Cell::lstm, Precision::fp16}, std::pair{Cell::gru, Precision::fp8});
   const Recurrent network{cell, precision, hidden, batch, 1, density};
-  const std::string_view family = GENERATE(SparsePlan::kName, DensePlan::kName);
+  const std::string_view family =
+      GENERATE(SparsePlan::kName, DensePlan::kName, CublasPlan::kName, CudnnPlan::kName, CusparsePlan::kName);
   if (family == DensePlan::kName && precision != Precision::fp16 && precision != Precision::bf16) {
     return;  // the tensor cores multiply these two
   }
@@ -33,12 +35,12 @@ TEST_CASE("the terms of a prediction sum to its total, and the total lies betwee
     CHECK(term.us >= 0);
     sum += term.us;
   }
-  CHECK_THAT(sum, Catch::Matchers::WithinRel(p.step_us, 1e-12));
+  CHECK_THAT(sum, Catch::Matchers::WithinRel(p.step_us, 1e-9));
   CHECK(p.terms[p.binding()] > 0);
   CHECK(p.low_us <= p.step_us);
   CHECK(p.step_us <= p.high_us);
   CHECK(p.floor_us <= p.step_us);
-  CHECK(p.floor_us > 0);
+  CHECK((p.floor_us > 0) == is_on_chip(result.plan));
 }
 
 TEST_CASE("what a user fixes of a plan is what the plan has", "[fast]") {
@@ -143,26 +145,14 @@ TEST_CASE("tensor cores win where the network is dense, registers where it is sp
   Constraints constraints;
   fix<&SparsePlan::lanes_per_row>(constraints, 32);
   CHECK(is_sparse(planned({Cell::relu, Precision::fp16, 512, 4, 1, 1}, constraints)));
-  CHECK_THROWS_WITH(planned({Cell::relu, Precision::fp32, 512, 4, 1, 1}, kDense),
-                    Catch::Matchers::StartsWith("no plan computes relu H=512") &&
-                        Catch::Matchers::Contains("dense_persistent needs"));
 }
 
-TEST_CASE("a field that is fixed to another value than usual rules out the families without it", "[fast]") {
-  Constraints constraints;
-  fix<&SparsePlan::row_splits>(constraints, 0);
-  CHECK(why_not_possible<DensePlan>(constraints).empty());
-  CHECK(why_not_possible<CudnnPlan>(constraints).empty());
-  fix<&SparsePlan::row_splits>(constraints, 2);
-  CHECK(constraints.fixed.size() == 1);
-  CHECK(why_not_possible<SparsePlan>(constraints).empty());
-  CHECK(why_not_possible<DensePlan>(constraints) == "dense_persistent has no row_splits");
-  CHECK(why_not_possible<CublasPlan>(constraints) == "cublas_graph has no row_splits");
-  Constraints stored;
-  fix<&DensePlan::storage>(stored, Storage::bitmap);
-  CHECK(why_not_possible<SparsePlan>(stored) == "sparse_persistent knows no storage bitmap");
-  CHECK(why_not_possible<DensePlan>(stored).empty());
-  stored.family = SparsePlan::kName;
-  CHECK_THROWS_WITH(planned(headline(), stored),
-                    Catch::Matchers::Contains("sparse_persistent knows no storage bitmap"));
+TEST_CASE("a term beyond the most is refused, in release builds too", "[fast]") {
+  Terms terms;
+  for (std::size_t i = 0; i < Terms::kMost; ++i) {
+    terms.add("term", 1);
+  }
+  CHECK_THROWS_AS(terms.add("one more", 1), std::out_of_range);
+  CHECK(terms.size() == Terms::kMost);
+  CHECK(terms.total() == static_cast<double>(Terms::kMost));
 }

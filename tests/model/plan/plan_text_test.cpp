@@ -46,16 +46,6 @@ TEST_CASE("a plan's text is parted outside of brackets", "[fast]") {
   CHECK(split_text("", ',') == Parts{""});
 }
 
-TEST_CASE("what a family does not have is refused in its text", "[fast]") {
-  CHECK_THROWS_WITH(parse_recurrent_plan("dense_persistent slots=1"),
-                    Catch::Matchers::StartsWith("plan: unknown key 'slots'"));
-  CHECK_THROWS_WITH(parse_recurrent_plan("dense_persistent packed_pair"),
-                    Catch::Matchers::StartsWith("plan: dense_persistent does not know 'packed_pair'"));
-  CHECK_THROWS_WITH(parse_recurrent_plan("sparse_persistent bitmap"),
-                    Catch::Matchers::StartsWith("plan: sparse_persistent does not know 'bitmap'"));
-  CHECK_THROWS_WITH(parse_recurrent_plan("cudnn sms=1"), Catch::Matchers::StartsWith("plan: unknown key 'sms'"));
-}
-
 TEST_CASE("old names are refused with the new one", "[fast]") {
   for (const auto& [before, now] : {std::pair{"first_look", "poll_delay"},
                                     {"tail_chunks", "overflow_chunks"},

@@ -5,10 +5,8 @@
 #include "model/families/planner.hpp"
 #include "tests/model/cases.hpp"
 
-#include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 namespace onchip {
 

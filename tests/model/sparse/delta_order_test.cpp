@@ -71,22 +71,6 @@ TEST_CASE("rows are cut into stretches that hold all of them and take no more th
   }
 }
 
-TEST_CASE("slots are what non-zeros take, and one for every full reach between them", "[fast]") {
-  const auto slots = [](std::vector<std::int32_t> places) {
-    std::vector<Placed> row;
-    for (const std::int32_t place : places) {
-      row.push_back({place, 0});
-    }
-    return delta_slots(row);
-  };
-  CHECK(slots({}) == 0);
-  CHECK(slots({5000}) == 1);
-  CHECK(slots({0, kMostDelta}) == 2);
-  CHECK(slots({0, kMostDelta + 1}) == 3);
-  CHECK(slots({0, 2 * kMostDelta, 2 * kMostDelta + 1}) == 4);
-  CHECK(slots({0, 2 * kMostDelta + 1}) == 4);
-}
-
 TEST_CASE("every lane takes each of its non-zeros once, by distances of 8 bits", "[fast]") {
   std::mt19937_64 random(2);
   for (const bool bank_aware : {false, true}) {
@@ -162,22 +146,6 @@ TEST_CASE("evened out, stretches are the same ones in lanes of the same group, a
     found.insert({group[lane], lanes[lane].data()});
   }
   CHECK(found == expected);
-}
-
-TEST_CASE("in bank-aware order few phases have conflicts, in natural order most", "[fast]") {
-  std::mt19937_64 random(4);
-  const BankRule rule = rule_of(4);
-  std::array<std::vector<Placed>, kWarpLanes> rows;
-  std::array<std::span<const Placed>, kWarpLanes> lanes;
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
-    rows[lane] = random_row(random, 100, 9);
-    lanes[lane] = rows[lane];
-  }
-  const auto [natural, phases] = wavefronts_of(order_deltas(lanes, 100, rule, false, kIdle), rule);
-  const auto [aware, as_many] = wavefronts_of(order_deltas(lanes, 100, rule, true, kIdle), rule);
-  CHECK(phases == as_many);
-  CHECK(natural > 2 * phases);
-  CHECK(aware < 1.25 * phases);
 }
 
 TEST_CASE("lanes that need the same words read them at once, where one set has more non-zeros than there are slots",

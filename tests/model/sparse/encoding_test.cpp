@@ -334,18 +334,6 @@ TEST_CASE("overflow is split so that shared memory is filled, and what is stream
   CHECK(streaming > 100);
 }
 
-TEST_CASE("without a ring, chunks that shared memory has no room for are refused", "[fast]") {
-  Case c = relu_case(257, 4, 0.3, 7, 32, 2);
-  c.kept = 0.5;
-  SparseLayout layout = layout_of(c, matrix_of(c));
-  REQUIRE_NOTHROW(split_overflow(layout));
-  --layout.geometry.shared_chunks;
-  CHECK_THROWS_AS(split_overflow(layout), InputError);
-  CHECK_THROWS_AS(encode(layout), InputError);
-  layout.geometry.ring_chunks = 2;
-  CHECK_NOTHROW(split_overflow(layout));
-}
-
 TEST_CASE("the same matrix gives the same layout and the same words", "[fast]") {
   for (const Case& c : awkward_cases()) {
     const SparseMatrix matrix = matrix_of(c);
@@ -353,30 +341,6 @@ TEST_CASE("the same matrix gives the same layout and the same words", "[fast]") 
     CHECK(first.weights == second.weights);
     CHECK(first.streamed == second.streamed);
     CHECK(first.overflow == second.overflow);
-  }
-}
-
-TEST_CASE("a row's result is at its unit's place in the state, the unit's longest row first", "[fast]") {
-  for (const Case& c : awkward_cases()) {
-    const SparseMatrix matrix = matrix_of(c);
-    const SparseLayout layout = layout_of(c, matrix);
-    CAPTURE(describe(c.network()), to_string(layout.geometry));
-    const int gates = info(c.cell).gates;
-    const std::vector<std::int32_t> places = row_places(layout);
-    REQUIRE(places.size() == static_cast<std::size_t>(matrix.rows));
-    CHECK(std::set<int>(places.begin(), places.end()).size() == places.size());
-    int wrong = 0;
-    for (int row = 0; row < matrix.rows; ++row) {
-      const int unit = row % c.hidden;
-      wrong += places[row] / gates != layout.order[unit];
-      int before = 0;  // rows of the unit that stand before this one
-      for (int other = unit; other < matrix.rows; other += c.hidden) {
-        before += length(matrix, other) > length(matrix, row) ||
-                  (length(matrix, other) == length(matrix, row) && other < row);
-      }
-      wrong += places[row] % gates != before;
-    }
-    CHECK(wrong == 0);
   }
 }
 

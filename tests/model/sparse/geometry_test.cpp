@@ -4,12 +4,10 @@
 #include "model/plan/plan_text.hpp"
 #include "model/sparse/family.hpp"
 #include "tests/catch.hpp"
+#include "tests/kernels/plans.hpp"
 #include "tests/model/cases.hpp"
-#include "tests/model/sparse/split_cases.hpp"
 
 #include <algorithm>
-#include <random>
-#include <set>
 #include <vector>
 
 using namespace onchip;
@@ -46,115 +44,7 @@ TEST_CASE("a shape has slots for every row, none that no row needs, and no overf
   }
 }
 
-TEST_CASE("every lane of every group has a thread of its own, spread over the phases of a load", "[fast]") {
-  for (const int lanes : {1, 2, 4, 8, 16, 32}) {
-    for (const int load_bytes : {2, 4, 8, 16}) {
-      SparsePlan plan;
-      plan.sms = 2;
-      plan.threads = 96;
-      plan.lanes_per_row = lanes;
-      plan.load_bytes = load_bytes;
-      const SparseGeometry geometry({Cell::relu, Precision::fp16, 100, 8, 1, 0.5}, plan);
-      CAPTURE(lanes, load_bytes);
-      std::set<int> threads;
-      for (int group = 0; group < plan.groups(); ++group) {
-        std::set<int> phases;
-        for (int lane = 0; lane < lanes; ++lane) {
-          const int thread = geometry.thread_of(group, lane);
-          CHECK(threads.insert(thread).second);
-          CHECK(geometry.group_lane_of(thread).group == group);
-          CHECK(geometry.group_lane_of(thread).lane == lane);
-          phases.insert(thread % 32 / (32 / geometry.load_phases));
-        }
-        CHECK(static_cast<int>(phases.size()) == geometry.spread);
-      }
-      CHECK(static_cast<int>(threads.size()) == plan.threads);
-    }
-  }
-}
-
-// ---- words of weights -----------------------------------------------------------------------------------------------
-
-TEST_CASE("rows take whole bundles and the words of the rest, and chunks are whole bundles", "[fast]") {
-  const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
-  const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);
-  const Storage storage = GENERATE(Storage::packed_pair, Storage::dense, Storage::packed_delta);
-  if (storage == Storage::packed_delta && precision == Precision::fp32) {
-    return;  // never stored so
-  }
-  const int gates = info(cell).gates;
-  const Recurrent network{cell, precision, 509, 3, 1, 0.2};
-  std::mt19937 random(6);
-  for (int round = 0; round < 20; ++round) {
-    SparsePlan plan;
-    plan.storage = storage;
-    plan.sms = 7;
-    plan.threads = 64;
-    plan.rows_per_group = gates * static_cast<int>(1 + random() % (kMaxRowsPerGroup / gates));
-    plan.tile_rows = gates > 1 ? 4 : 1 << random() % 4;
-    for (int r = 0; r < plan.rows_per_group; ++r) {
-      plan.slots[r] = static_cast<int>(random() % 40);
-    }
-    const SparseGeometry geometry(network, plan);
-    CAPTURE(describe(network), to_string(plan));
-    // Bits of values and indices, in whole words for every bundle.
-    const Bundle whole = geometry.bundle;
-    int words = 0;
-    for (int r = 0; r < plan.rows_per_group; ++r) {
-      const int rest = plan.slots[r] % whole.slots;
-      const int rest_bits = rest * info(precision).weight_bits;
-      const int rest_words = storage == Storage::dense          ? (rest_bits + 31) / 32
-                             : rest == 0                        ? 0
-                             : storage == Storage::packed_delta ? 1 + (rest_bits + 31) / 32
-                             : precision == Precision::fp8 || precision == Precision::fp32
-                                 ? (rest_bits + 31) / 32 + (rest + 1) / 2
-                                 : rest;
-      const int row = plan.slots[r] / whole.slots * whole.words + rest_words;
-      CHECK(geometry.row_words(plan.slots[r]) == row);
-      words += row + (storage == Storage::packed_delta ? 1 : 0);  // where its first slot reads
-    }
-    CHECK(geometry.register_words == words);
-    // A lane loads its words of a chunk at once; the warp copies a chunk in parts of 16 bytes, at most one a lane.
-    CHECK(geometry.chunk_slots % whole.slots == 0);
-    CHECK(geometry.chunk_words == geometry.chunk_slots / whole.slots * whole.words);
-    CHECK(geometry.chunk_words <= 4);
-    CHECK(geometry.chunk_bytes == 32 * 4 * geometry.chunk_words);
-    CHECK(geometry.chunk_bytes % 16 == 0);
-    CHECK(geometry.chunk_bytes <= 32 * 16);
-  }
-}
-
 // ---- shared memory --------------------------------------------------------------------------------------------------
-
-TEST_CASE("chunks, rings and the table of overflow add to shared memory what they take", "[fast]") {
-  const Cell cell = GENERATE(Cell::relu, Cell::lstm);
-  const Precision precision = GENERATE(Precision::fp16, Precision::fp32, Precision::fp8);
-  const Recurrent network{cell, precision, 509, 3, 1, 0.2};
-  SparsePlan plan =
-      shape_sparse_plan(network, RowProfile::uniform(network), Storage::packed_pair, 7, 8, 2 * info(cell).gates);
-  const SparseGeometry without(network, plan);
-  const std::int64_t bare = without.bytes_without_weights();
-  CHECK(without.shared_bytes() == bare);
-  plan.overflow_chunks = 50;
-  plan.longest_overflow = 9;
-  const SparseGeometry with(network, plan);
-  // An int for each row of each warp and one for each warp, in whole 16-byte words.
-  const std::int64_t table = 4 * (plan.rows_per_group + 1) * plan.warps();
-  const std::int64_t with_table = with.bytes_without_weights();
-  CHECK(with_table >= bare + table);
-  CHECK(with_table < bare + table + 16);
-  CHECK(with.shared_bytes() == with_table);
-  CHECK_THAT(with.mean_slots() - without.mean_slots(),
-             Catch::Matchers::WithinRel(50.0 * with.chunk_slots / plan.warps(), 1e-12));
-  plan.shared_chunks = 20;
-  CHECK(plan.streamed_chunks() == 0);  // without a ring
-  CHECK(SparseGeometry(network, plan).shared_bytes() == with_table + 20 * with.chunk_bytes);
-  plan.ring_chunks = 3;
-  CHECK(plan.streamed_chunks() == 30);
-  CHECK(SparseGeometry(network, plan).shared_bytes() == with_table + (20 + 3 * plan.warps()) * with.chunk_bytes);
-  plan.shared_chunks = 60;
-  CHECK(plan.streamed_chunks() == 0);
-}
 
 TEST_CASE("shared memory holds the state in whole words for every cell and load", "[fast]") {
   const Cell cell = GENERATE(Cell::relu, Cell::lstm, Cell::gru);
@@ -198,7 +88,7 @@ TEST_CASE("no region of shared memory reaches into the next, and the last ends i
       geometries.emplace_back(c.network(), plan);
     }
   }
-  for (const SplitCase& c : every_split()) {
+  for (const SparseCase& c : every_split()) {
     geometries.push_back(c.geometry());
   }
   for (const SparseGeometry& of : std::vector<SparseGeometry>(geometries)) {

@@ -7,7 +7,6 @@
 #include "tests/model/cases.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,16 +57,7 @@ TEST_CASE("unpacking a layout gives back the matrix exactly", "[fast]") {
     const SparseLayout layout = layout_of(c, matrix);
     CAPTURE(describe(c.network()), to_string(layout.geometry));
     if (c.storage != packed) {  // a zero that rounding made is a zero like any other there
-      SparseMatrix kept{matrix.rows, matrix.columns, {0}, {}, {}};
-      for (int row = 0; row < matrix.rows; ++row) {
-        for (std::int64_t e = matrix.row_begin[row]; e < matrix.row_begin[row + 1]; ++e) {
-          if (matrix.value[e] != 0) {
-            kept.column.push_back(matrix.column[e]);
-            kept.value.push_back(matrix.value[e]);
-          }
-        }
-        kept.row_begin.push_back(kept.nnz());
-      }
+      const SparseMatrix kept = without_zeros(matrix);
       CHECK(matrix.nnz() - kept.nnz() < 5);
       matrix = kept;
     }
@@ -84,49 +74,6 @@ TEST_CASE("wavefronts are those of a count of every phase, bank and word", "[fas
     CHECK(wavefronts.total >= wavefronts.ideal);
     CHECK(wavefronts.busiest_sm * c.sms >= wavefronts.total);
     CHECK(wavefronts.busiest_sm <= wavefronts.total);
-  }
-}
-
-TEST_CASE("a unit's place is its own, in its SM's segment of the state, and follows from its group", "[fast]") {
-  for (const Case& c : awkward_cases()) {
-    const SparseLayout layout = layout_of(c, matrix_of(c));
-    const SparseGeometry& geometry = layout.geometry;
-    CAPTURE(describe(c.network()), to_string(geometry));
-    const int gates = info(c.cell).gates, units = geometry.units_per_sm;
-    CHECK(units * geometry.plane_unit_bytes % 16 == 0);
-    CHECK(units * gates * info(c.precision).bytes % 4 == 0);
-    REQUIRE(layout.order.size() == static_cast<std::size_t>(c.hidden));
-    CHECK(std::set<int>(layout.order.begin(), layout.order.end()).size() == layout.order.size());
-    int wrong = 0;
-    for (int sm = 0; sm < geometry.sms; ++sm) {
-      for (int r = 0; r < geometry.rows_per_group; r += gates) {
-        for (int group = 0; group < geometry.groups(); ++group) {
-          if (const int row = layout.row(sm, r, group); row >= 0) {
-            const int unit = row % c.hidden;
-            const int place = r / gates * geometry.groups() + group;  // as the kernel counts (fetch_outputs)
-            wrong += place >= units || layout.order.at(unit) != sm * units + place;
-          }
-        }
-      }
-    }
-    CHECK(wrong == 0);
-  }
-}
-
-TEST_CASE("what loads find is in the state, or in the zeros behind it", "[fast]") {
-  for (const Case& c : awkward_cases()) {
-    const SparseLayout layout = layout_of(c, matrix_of(c));
-    const SparseGeometry& geometry = layout.geometry;
-    CAPTURE(describe(c.network()), to_string(geometry));
-    const int units = geometry.state_units;
-    const auto [lowest, highest] = std::minmax_element(layout.place.begin(), layout.place.end());
-    CHECK(*lowest >= 0);
-    CHECK(*highest < units + geometry.zero_units);
-    int wrong = 0;
-    for (std::size_t entry = 0; entry < layout.place.size(); ++entry) {
-      wrong += layout.place[entry] >= units && layout.value[entry] != 0;
-    }
-    CHECK(wrong == 0);
   }
 }
 
@@ -184,18 +131,6 @@ TEST_CASE("words that SMs' units leave empty make loads of the others' banks wai
   CHECK(holed.counted > 1.15 * full.counted);
   CHECK(holed.expected >= full.expected);
   CHECK_THAT(holed.expected / full.expected, Catch::Matchers::WithinRel(holed.counted / full.counted, 0.3));
-}
-
-TEST_CASE("overflow spare uneven rows the slots of the longest", "[fast]") {
-  Case c = relu_case(1024, 4, 0.1, 16, 16, 4);
-  c.rows = Rows::power_law;
-  const SparseMatrix matrix = matrix_of(c);
-  const SparseLayout whole = layout_of(c, matrix);
-  c.kept = 0.3;
-  const SparseLayout overflow = layout_of(c, matrix);
-  CHECK(static_cast<double>(overflow.place.size()) < 0.95 * static_cast<double>(whole.place.size()));
-  CHECK(static_cast<double>(gather_wavefronts(overflow).ideal) <
-        0.95 * static_cast<double>(gather_wavefronts(whole).ideal));
 }
 
 TEST_CASE("every row has one place, and the rows of a unit stand in one group by falling length", "[fast]") {

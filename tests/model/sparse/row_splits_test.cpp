@@ -5,7 +5,8 @@
 #include "model/base/error.hpp"
 #include "model/sparse/row_assignment.hpp"
 #include "tests/catch.hpp"
-#include "tests/model/sparse/split_cases.hpp"
+#include "tests/kernels/plans.hpp"
+#include "tests/matrices.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,26 +18,23 @@ using namespace onchip;
 
 namespace {
 
-SplitCase uneven(Cell cell, int hidden, int lanes) {
-  return uneven_case(cell, Precision::fp16, hidden, 4, 9, lanes, 2, 0.15);
+SparseCase uneven(Cell cell, int hidden, int lanes) {
+  return sparse_case({.cell = cell,
+                      .hidden = hidden,
+                      .batch = 4,
+                      .sms = 9,
+                      .lanes = lanes,
+                      .density = 0.15,
+                      .mask = MaskKind::power_law});
+}
+
+SparseLayout layout_of(const SparseCase& c) {
+  return make_layout(c.geometry(), c.matrix);
 }
 
 // The matrix; where slots without a non-zero multiply units of the state, without its zeros.
-SparseMatrix stored(const SplitCase& c) {
-  if (c.plan.storage == Storage::packed_pair) {
-    return c.matrix;
-  }
-  SparseMatrix left{c.matrix.rows, c.matrix.columns, {0}, {}, {}};
-  for (int row = 0; row < c.matrix.rows; ++row) {
-    for (std::int64_t e = c.matrix.row_begin[row]; e < c.matrix.row_begin[row + 1]; ++e) {
-      if (c.matrix.value[e] != 0) {
-        left.column.push_back(c.matrix.column[e]);
-        left.value.push_back(c.matrix.value[e]);
-      }
-    }
-    left.row_begin.push_back(left.nnz());
-  }
-  return left;
+SparseMatrix stored(const SparseCase& c) {
+  return c.plan.storage == Storage::packed_pair ? c.matrix : without_zeros(c.matrix);
 }
 
 int slots_of_group(const SplitChoice& choice) {
@@ -46,7 +44,7 @@ int slots_of_group(const SplitChoice& choice) {
 }  // namespace
 
 TEST_CASE("rows that are split need fewer slots, and their SMs have room for all splits", "[fast]") {
-  const SplitCase c = uneven(GENERATE(Cell::relu, Cell::gru), 509, GENERATE(8, 32));
+  const SparseCase c = uneven(GENERATE(Cell::relu, Cell::gru), 509, GENERATE(8, 32));
   const RowProfile rows = RowProfile::from_matrix(c.matrix);
   const std::vector<SplitChoice> choices = split_choices(c.network, c.plan, rows);
   REQUIRE(!choices.empty());
@@ -75,9 +73,9 @@ TEST_CASE("rows that are split need fewer slots, and their SMs have room for all
 }
 
 TEST_CASE("a layout of split rows is the matrix, and a row's splits are numbered one after another", "[fast]") {
-  for (const SplitCase& c : every_split()) {
+  for (const SparseCase& c : every_split()) {
     CAPTURE(describe(c.network), to_string(c.plan));
-    const SparseLayout layout = c.layout();
+    const SparseLayout layout = layout_of(c);
     CHECK(unpack(layout) == stored(c));
     const std::vector<std::int32_t> table = splits_of_rows(layout), places = row_places(layout);
     int found = 0;
@@ -103,27 +101,27 @@ TEST_CASE("a layout of split rows is the matrix, and a row's splits are numbered
 }
 
 TEST_CASE("splits that an SM's groups do not take are refused", "[fast]") {
-  SplitCase c = in_splits(uneven(Cell::relu, 509, 8), 1);
+  SparseCase c = in_splits(uneven(Cell::relu, 509, 8), 1);
   REQUIRE(c.plan.row_splits == 1);
-  CHECK_NOTHROW(c.layout());
+  CHECK_NOTHROW(layout_of(c));
   --c.plan.slots[0];
   --c.plan.split_slots;
-  CHECK_THROWS_AS(c.layout(), InputError);
+  CHECK_THROWS_AS(layout_of(c), InputError);
 }
 
 TEST_CASE("splits, whose slots are full, take hardly more wavefronts than slots: each has its share of every bank",
           "[fast]") {
-  const SplitCase c = in_splits(uneven(Cell::relu, 1021, 16), 1);
+  const SparseCase c = in_splits(uneven(Cell::relu, 1021, 16), 1);
   REQUIRE(c.plan.row_splits == 1);
-  const Wavefronts wavefronts = gather_wavefronts(c.layout());
+  const Wavefronts wavefronts = gather_wavefronts(layout_of(c));
   CHECK(static_cast<double>(wavefronts.total) < 1.15 * static_cast<double>(wavefronts.ideal));
   SparsePlan natural = c.plan;
   natural.order = RowOrder::natural;
-  CHECK(gather_wavefronts(layout_of(c.network, natural, c.matrix)).total > wavefronts.total);
+  CHECK(gather_wavefronts(make_layout(SparseGeometry(c.network, natural), c.matrix)).total > wavefronts.total);
 }
 
 TEST_CASE("conflicts that meet in few loads take fewer wavefronts, nearly as few as the fullest banks need", "[fast]") {
-  const SplitCase c = in_splits(uneven(GENERATE(Cell::relu, Cell::gru), 1021, GENERATE(8, 16)), 2);
+  const SparseCase c = in_splits(uneven(GENERATE(Cell::relu, Cell::gru), 1021, GENERATE(8, 16)), 2);
   SparsePlan merged = c.plan;
   merged.order = RowOrder::bank_merged;
   merged.row_splits = merged.split_slots = merged.most_splits = 0;
@@ -135,9 +133,9 @@ TEST_CASE("conflicts that meet in few loads take fewer wavefronts, nearly as few
   merged = with_overflow(c.network, merged, RowProfile::from_matrix(c.matrix), 1);
   SparsePlan aware = merged;
   aware.order = RowOrder::bank_aware;
-  const SparseLayout layout = layout_of(c.network, merged, c.matrix);
+  const SparseLayout layout = make_layout(SparseGeometry(c.network, merged), c.matrix);
   CHECK(unpack(layout) == c.matrix);
-  const std::int64_t before = gather_wavefronts(layout_of(c.network, aware, c.matrix)).total;
+  const std::int64_t before = gather_wavefronts(make_layout(SparseGeometry(c.network, aware), c.matrix)).total;
   const std::int64_t after = gather_wavefronts(layout).total;
   CHECK(after < before);
   // Of each warp's row no phase order has fewer wavefronts than its fullest set of banks has non-zeros.
@@ -155,7 +153,7 @@ TEST_CASE("conflicts that meet in few loads take fewer wavefronts, nearly as few
 }
 
 TEST_CASE("groups need no more slots where units are assigned by their splits", "[fast]") {
-  SplitCase c = uneven(GENERATE(Cell::relu, Cell::gru), 509, GENERATE(8, 32));
+  SparseCase c = uneven(GENERATE(Cell::relu, Cell::gru), 509, GENERATE(8, 32));
   const RowProfile rows = RowProfile::from_matrix(c.matrix);
   std::array<int, 2> fewest{};
   for (const RowOrder order : {RowOrder::bank_aware, RowOrder::bank_merged}) {
@@ -166,13 +164,4 @@ TEST_CASE("groups need no more slots where units are assigned by their splits", 
     }
   }
   CHECK(fewest[1] <= fewest[0]);
-}
-
-TEST_CASE("shared memory has room for the sums of splits", "[fast]") {
-  for (const SplitCase& c : every_split()) {
-    SparsePlan whole = c.plan;
-    whole.row_splits = 0;
-    CHECK(c.geometry().shared_bytes() - SparseGeometry(c.network, whole).shared_bytes() >=
-          4 * c.plan.row_splits * c.plan.groups() * c.geometry().batch_padded);
-  }
 }

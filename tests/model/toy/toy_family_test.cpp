@@ -11,7 +11,6 @@
 #include "tests/catch.hpp"
 
 #include <algorithm>
-#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>

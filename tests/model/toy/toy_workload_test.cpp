@@ -11,7 +11,6 @@
 #include <string>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
 namespace onchip {
 namespace {

@@ -5,6 +5,7 @@
 #include "model/plan/plan_text.hpp"
 #include "model/training/recurrence_price.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <algorithm>
 #include <array>
@@ -68,15 +69,6 @@ Training drawn(std::uint64_t seed) {
   return training;
 }
 
-std::string refusal(auto&& what) {
-  try {
-    what();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("columns of a backward recurrence are split over a cluster: an SM polls a share of the state", "[fast]") {
@@ -95,7 +87,7 @@ TEST_CASE("columns of a backward recurrence are split over a cluster: an SM poll
   CHECK(of_whole["split"] == 0);
   CHECK(of_split["split"] > 0);
   CHECK(of_split["staging"] < of_whole["staging"]);
-  CHECK(refusal([&] { recurrence_shape(size, {.split = 2}, false); }).find("split is 1") != std::string::npos);
+  CHECK(says(error_of([&] { recurrence_shape(size, {.split = 2}, false); }), "split is 1"));
 }
 
 TEST_CASE("the chosen plan has the least price, and fits", "[fast]") {
@@ -147,30 +139,26 @@ TEST_CASE("plans of drawn trainings read back from their texts, and are of their
 }
 
 TEST_CASE("texts that are no plan of a training are refused with what is expected", "[fast]") {
-  const auto parse = [](const std::string& text) { return refusal([&] { parse_training_plan(text); }); };
-  CHECK(parse("").find("unknown family ''") != std::string::npos);
-  CHECK(parse("dense_trainin gates").find("did you mean 'dense_training'") != std::string::npos);
-  CHECK(parse("dense_training gate forward=[] backward=[]").find("did you mean 'gates'") != std::string::npos);
-  CHECK(parse("dense_training gates forward=[]").find("expects 'backward=', too") != std::string::npos);
-  CHECK(parse("dense_training gates forward=[] backward=[] forward=[]").find("stands twice") != std::string::npos);
-  CHECK(parse("dense_training gates forward=warps=8 backward=[]").find("fields in brackets") != std::string::npos);
-  CHECK(parse("dense_training gates forward=[turns=2] backward=[]").find("it is called sub_batches now") !=
-        std::string::npos);
-  CHECK(parse("dense_training gates forward=[groups=2] backward=[]").find("it is called batch_groups now") !=
-        std::string::npos);
-  CHECK(parse("dense_training gates forward=[warps=99999] backward=[]").find("expected warps to be") !=
-        std::string::npos);
-  CHECK(parse("dense_training gates forward=[samples=4] backward=[]").find("unknown key 'samples'") !=
-        std::string::npos);
+  const auto parse = [](const std::string& text) { return error_of([&] { parse_training_plan(text); }); };
+  CHECK(says(parse(""), "unknown family ''"));
+  CHECK(says(parse("dense_trainin gates"), "did you mean 'dense_training'"));
+  CHECK(says(parse("dense_training gate forward=[] backward=[]"), "did you mean 'gates'"));
+  CHECK(says(parse("dense_training gates forward=[]"), "expects 'backward=', too"));
+  CHECK(says(parse("dense_training gates forward=[] backward=[] forward=[]"), "stands twice"));
+  CHECK(says(parse("dense_training gates forward=warps=8 backward=[]"), "fields in brackets"));
+  CHECK(says(parse("dense_training gates forward=[turns=2] backward=[]"), "it is called sub_batches now"));
+  CHECK(says(parse("dense_training gates forward=[groups=2] backward=[]"), "it is called batch_groups now"));
+  CHECK(says(parse("dense_training gates forward=[warps=99999] backward=[]"), "expected warps to be"));
+  CHECK(says(parse("dense_training gates forward=[samples=4] backward=[]"), "unknown key 'samples'"));
   // What this version's predecessors printed.
-  CHECK(parse("stash=gates | packing elements=8 | forward layer=0 groups=4 turns=1").find("expected 'dense_training") !=
-        std::string::npos);
-  CHECK(parse("stash=gates | library cudnn").find("expected 'cudnn_training'") != std::string::npos);
+  CHECK(says(parse("stash=gates | packing elements=8 | forward layer=0 groups=4 turns=1"), "expected 'dense_training"));
+  CHECK(says(parse("stash=gates | library cudnn"), "expected 'cudnn_training'"));
   const TrainingPlan plan = best(lstm(512, 64));
-  CHECK(refusal([&] { check(lstm(512, 2048), plan); }).find("at most 64 samples") != std::string::npos);
-  CHECK(refusal([&] {
-          check(lstm(512, 64), DenseTrainingPlan{Stash::gates, {}, {}, true, false});
-        }).find("this network has one") != std::string::npos);
+  CHECK(says(error_of([&] { check(lstm(512, 2048), plan); }), "at most 64 samples"));
+  CHECK(says(error_of([&] {
+               check(lstm(512, 64), DenseTrainingPlan{Stash::gates, {}, {}, true, false});
+             }),
+             "this network has one"));
 }
 
 TEST_CASE("an iteration has every product and recurrence once for each layer and direction, in an order that works",
@@ -211,15 +199,6 @@ TEST_CASE("the gradients of a GRU's recurrent weights are two products", "[fast]
   }
   CHECK(products == 3);
   CHECK(rows == 2 * 3 * 512);
-}
-
-TEST_CASE("phases beside each other take as long as the longest", "[fast]") {
-  const Training training = lstm(512, 32, {1, true});
-  auto plan = std::get<DenseTrainingPlan>(best(training));
-  CHECK(plan.beside);  // two directions of 512 units leave SMs to each other
-  const double beside = predict(h100(), training, plan).iteration.us;
-  plan.beside = false;
-  CHECK(predict(h100(), training, plan).iteration.us > 1.1 * beside);
 }
 
 TEST_CASE("directions are beside each other in both passes or in none, whichever is faster", "[fast]") {
@@ -275,12 +254,12 @@ TEST_CASE("what no kernel trains is a library's, and the planner says why with i
   CHECK(plan_training(find_chip("v100").chip, lstm(512, 64))->plan == library);
   CHECK(best(lstm(8192, 64)) == library);
   CHECK(best(lstm(2048, 512)) == library);  // slower, though it fits
-  CHECK(choose_on_chip(h100(), training).why().find("not for 'tanh'") != std::string::npos);
-  CHECK(choose_on_chip(h100(), lstm(8192, 64)).why().find("takes 512 SMs") != std::string::npos);
-  CHECK(choose_on_chip(h100(), lstm(8192, 64)).why().find("there are 132") != std::string::npos);
+  CHECK(says(choose_on_chip(h100(), training).why(), "not for 'tanh'"));
+  CHECK(says(choose_on_chip(h100(), lstm(8192, 64)).why(), "takes 512 SMs"));
+  CHECK(says(choose_on_chip(h100(), lstm(8192, 64)).why(), "there are 132"));
   Training many = lstm(512, 4096);
   many.network.steps = 1 << 20;
-  CHECK(choose_on_chip(h100(), many).why().find("at most 2147483647 samples") != std::string::npos);
+  CHECK(says(choose_on_chip(h100(), many).why(), "at most 2147483647 samples"));
 }
 
 TEST_CASE("the ranking has the kernels' plan and cuDNN, the fastest first, and cuBLAS without a plan", "[fast]") {
@@ -295,7 +274,7 @@ TEST_CASE("the ranking has the kernels' plan and cuDNN, the fastest first, and c
     CHECK_FALSE(products->planned);
     CHECK(products->iteration.us > 0);
   }
-  CHECK(rank_trainings(h100(), lstm(8192, 64)).back().why.find("takes 512 SMs") != std::string::npos);
+  CHECK(says(rank_trainings(h100(), lstm(8192, 64)).back().why, "takes 512 SMs"));
 }
 
 TEST_CASE("a sparse LSTM is trained with plans of its mask, and its gradient is masked", "[fast]") {
@@ -303,17 +282,17 @@ TEST_CASE("a sparse LSTM is trained with plans of its mask, and its gradient is 
   const TrainingPlan plan = on_chip(training);
   CHECK(with_passes(training, {pass_text(plan, false), pass_text(plan, true)}) == plan);
   check(training, plan);
-  CHECK(refusal([&] { check(dense, plan); }).find("this one is dense") != std::string::npos);
-  CHECK(refusal([&] { check(training, on_chip(dense)); }).find("this one is sparse") != std::string::npos);
+  CHECK(says(error_of([&] { check(dense, plan); }), "this one is dense"));
+  CHECK(says(error_of([&] { check(training, on_chip(dense)); }), "this one is sparse"));
   CHECK(total_of(training, plan, PhaseKind::gradient_mask) > 0);
   for (const auto& other : {sparse_lstm(1024, 16, 0.1, {2}), sparse_lstm(1024, 16, 0.1, {1, true})}) {
-    CHECK(choose_on_chip(h100(), other).why().find("one layer and direction") != std::string::npos);
+    CHECK(says(choose_on_chip(h100(), other).why(), "one layer and direction"));
   }
   Chip small = h100();
   small.sm_count.value = 8;
   const std::string why = choose_on_chip(small, sparse_lstm(1024, 16, 0.8)).why();
-  CHECK(why.find("do not fit on 8 SMs") != std::string::npos);
-  CHECK(why.find("there are") != std::string::npos);
+  CHECK(says(why, "do not fit on 8 SMs"));
+  CHECK(says(why, "there are"));
 }
 
 TEST_CASE("sparse recurrences are priced by their slots, passes, sub-batches and split", "[fast]") {
@@ -395,7 +374,7 @@ TEST_CASE("what does not fit is told with the least of each chip number that mak
   const TrainingQuestion asked = question(Cell::lstm, 2560, 16);
   const TrainingFit found = fit(asked);
   CHECK_FALSE(found.answer.fits());
-  CHECK(found.answer.planned.why().find("there are 132") != std::string::npos);
+  CHECK(says(found.answer.planned.why(), "there are 132"));
   REQUIRE(found.to_fit);
   int reached = 0;
   for (const LeastOf<TrainingCase>& least : found.to_fit->alone) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/workload/mask.hpp"
 
-#include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 #include "tests/model/workload/mask_hash.hpp"
 
 #include <algorithm>
@@ -12,9 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -44,13 +42,8 @@ std::int64_t row_length(const SparseMatrix& matrix, int row) {
   return matrix.row_begin[row + 1] - matrix.row_begin[row];
 }
 
-std::string error_of(int rows, int columns, double density, MaskKind kind = MaskKind::uniform) {
-  try {
-    generate_mask(rows, columns, density, 1, Precision::fp16, kind);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
+std::string mask_error(int rows, int columns, double density, MaskKind kind = MaskKind::uniform) {
+  return error_of([&] { generate_mask(rows, columns, density, 1, Precision::fp16, kind); });
 }
 
 }  // namespace
@@ -246,13 +239,14 @@ TEST_CASE("even a value that rounds to zero in half is replaced", "[mask][fast]"
 TEST_CASE("impossible masks are refused", "[mask][fast]") {
   const std::string kMost = std::to_string(kMaxDimension);
   const std::string kTooMany = std::to_string(kMaxDimension + 1);
-  CHECK(error_of(0, 5, 0.5) == "a matrix cannot have 0 rows; expected 1 to " + kMost);
-  CHECK(error_of(5, kMaxDimension + 1, 0.5) == "a matrix cannot have " + kTooMany + " columns; expected 1 to " + kMost);
-  CHECK(error_of(5, -1, 0.5) == "a matrix cannot have -1 columns; expected 1 to " + kMost);
-  CHECK(error_of(5, 5, 1.5) == "density 1.5 is outside 0 to 1");
-  CHECK(error_of(5, 5, -0.1) == "density -0.1 is outside 0 to 1");
-  CHECK(error_of(5, 5, std::nan("")) == "density nan is outside 0 to 1");
-  CHECK(error_of(5, 5, 0.6, MaskKind::two_four) == "a 2:4 mask has at most half of all weights, found density 0.6");
+  CHECK(mask_error(0, 5, 0.5) == "a matrix cannot have 0 rows; expected 1 to " + kMost);
+  CHECK(mask_error(5, kMaxDimension + 1, 0.5) ==
+        "a matrix cannot have " + kTooMany + " columns; expected 1 to " + kMost);
+  CHECK(mask_error(5, -1, 0.5) == "a matrix cannot have -1 columns; expected 1 to " + kMost);
+  CHECK(mask_error(5, 5, 1.5) == "density 1.5 is outside 0 to 1");
+  CHECK(mask_error(5, 5, -0.1) == "density -0.1 is outside 0 to 1");
+  CHECK(mask_error(5, 5, std::nan("")) == "density nan is outside 0 to 1");
+  CHECK(mask_error(5, 5, 0.6, MaskKind::two_four) == "a 2:4 mask has at most half of all weights, found density 0.6");
 }
 
 TEST_CASE("a mask of fp8 weights has the elements of any other", "[mask][fast]") {

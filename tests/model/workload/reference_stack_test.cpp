@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several layers and both directions: against PyTorch's formulas, one sample after another, with dense matrices.
-#include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/workload/reference.hpp"
 #include "tests/catch.hpp"
 #include "tests/error_of.hpp"
+#include "tests/model/workload/dense_step.hpp"
 
-#include <Eigen/Dense>
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <random>
-#include <string>
 #include <vector>
 
 using namespace onchip;
@@ -20,15 +16,6 @@ namespace {
 
 using Eigen::ArrayXd;
 using Eigen::MatrixXd;
-
-std::vector<float> random_floats(std::size_t size, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(size);
-  for (float& value : values) {
-    value = static_cast<float>(random()) * 0x1p-31F - 1;
-  }
-  return values;
-}
 
 // Weights, and what a stack of them is run on.
 struct Case {
@@ -87,26 +74,6 @@ ArrayXd array_of(std::span<const float> values) {
   return result;
 }
 
-// One step as torch.nn.RNN, LSTM and GRU document it; b: zeros if empty.
-void step(Cell cell, const ArrayXd& x, const ArrayXd& a, ArrayXd& h, ArrayXd& c) {
-  const auto size = h.size();
-  const auto logistic = [](const ArrayXd& v) -> ArrayXd { return 1 / (1 + (-v).exp()); };
-  const auto gate = [&](const ArrayXd& all, int g) -> ArrayXd { return all.segment(g * size, size); };
-  const auto sum = [&](int g) -> ArrayXd { return gate(x, g) + gate(a, g); };
-  if (cell == Cell::relu) {
-    h = sum(0).max(0.0);
-  } else if (cell == Cell::tanh) {
-    h = sum(0).tanh();
-  } else if (cell == Cell::lstm) {
-    c = logistic(sum(1)) * c + logistic(sum(0)) * sum(2).tanh();
-    h = logistic(sum(3)) * c.tanh();
-  } else {
-    const ArrayXd r = logistic(sum(0)), z = logistic(sum(1));
-    const ArrayXd n = (gate(x, 2) + r * gate(a, 2)).tanh();
-    h = (1 - z) * n + z * h;
-  }
-}
-
 ReferenceStack dense_stack(const Case& k) {
   const ReferenceStackInput& in = k.in;
   const int rows = info(k.cell).gates * k.hidden, width = in.directions * k.hidden;
@@ -136,7 +103,7 @@ ReferenceStack dense_stack(const Case& k) {
             in.initial_cell.empty() ? ArrayXd::Zero(k.hidden) : array_of(in.initial_cell.subspan(own, k.hidden));
         for (int i = 0; i < length; ++i) {
           const int t = direction == 0 ? i : length - 1 - i;
-          step(k.cell, (w_ih * inputs[t].matrix()).array() + b_ih, (w_hh * h.matrix()).array() + b_hh, h, c);
+          dense_step(k.cell, (w_ih * inputs[t].matrix()).array() + b_ih, (w_hh * h.matrix()).array() + b_hh, h, c);
           outputs[t].segment(direction * k.hidden, k.hidden) = h;
         }
         std::copy(h.begin(), h.end(), result.final_state.begin() + static_cast<std::ptrdiff_t>(own));
@@ -152,17 +119,6 @@ ReferenceStack dense_stack(const Case& k) {
     }
   }
   return result;
-}
-
-// Infinite if the sizes differ or an element is NaN.
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double largest = a.size() == b.size() ? 0 : kInfinity;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const double d = std::abs(a[i] - b[i]);
-    largest = std::isnan(d) ? kInfinity : std::max(largest, d);
-  }
-  return largest;
 }
 
 constexpr ReferenceStackInput kAwkward{.input_size = 19, .directions = 2, .batch = 3, .steps = 5};
@@ -215,17 +171,6 @@ TEST_CASE("input beyond a sample's length does not matter to a stack, and its ou
     wrong += static_cast<int>(row) / k.in.batch >= k.lengths[row % k.in.batch] && after.output[i] != 0;
   }
   CHECK(wrong == 0);
-}
-
-TEST_CASE("a stack ends with the last output forward and the first backward", "[reference][fast]") {
-  const Case k(Cell::gru, Precision::fp16, 7, 1, kAwkward, false);
-  const ReferenceStack got = k.run();
-  for (int sample = 0; sample < 3; ++sample) {
-    for (int unit = 0; unit < 7; ++unit) {
-      CHECK(got.final_state[sample * 7 + unit] == got.output[(4 * 3 + sample) * 14 + unit]);
-      CHECK(got.final_state[(3 + sample) * 7 + unit] == got.output[sample * 14 + 7 + unit]);
-    }
-  }
 }
 
 TEST_CASE("a stack rounds what its kernels hand over only when asked to", "[reference][fast]") {

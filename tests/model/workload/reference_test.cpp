@@ -4,14 +4,13 @@
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
+#include "tests/model/workload/dense_step.hpp"
 
-#include <Eigen/Dense>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <random>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,18 +20,10 @@ using Catch::Matchers::WithinRel;
 
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kNaNf = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinityf = std::numeric_limits<float>::infinity();
-
-std::vector<float> random_floats(std::size_t size, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(size);
-  for (float& value : values) {
-    value = static_cast<float>(random()) * 0x1p-31F - 1;
-  }
-  return values;
-}
 
 // The same recurrences, one sample after another, with dense matrices of Eigen.
 ReferenceStates dense_states(SparseMatrix weights, Cell cell, Precision precision, const ReferenceInput& in) {
@@ -50,7 +41,6 @@ ReferenceStates dense_states(SparseMatrix weights, Cell cell, Precision precisio
     return h.unaryExpr(
         [&](double x) -> double { return in.round_state ? round_to(precision, static_cast<float>(x)) : x; });
   };
-  const auto logistic = [](const ArrayXd& x) -> ArrayXd { return 1 / (1 + (-x).exp()); };
   // Column `sample` of the [count, batch] matrix that starts at `from`.
   const auto column = [&](std::span<const float> from, std::size_t start, int count, int sample) {
     ArrayXd result(count);
@@ -72,19 +62,7 @@ ReferenceStates dense_states(SparseMatrix weights, Cell cell, Precision precisio
       for (std::size_t i = 0; i < in.recurrent_bias.size(); ++i) {
         a[static_cast<int>(i)] += in.recurrent_bias[i];
       }
-      const auto gate = [&](const ArrayXd& all, int g) -> ArrayXd { return all.segment(g * hidden, hidden); };
-      const auto sum = [&](int g) -> ArrayXd { return gate(x, g) + gate(a, g); };
-      if (cell == Cell::relu) {
-        h = sum(0).max(0.0);
-      } else if (cell == Cell::tanh) {
-        h = sum(0).unaryExpr([](double s) { return std::tanh(s); });
-      } else if (cell == Cell::lstm) {
-        c = logistic(sum(1)) * c + logistic(sum(0)) * sum(2).tanh();
-        h = logistic(sum(3)) * c.tanh();
-      } else {
-        const ArrayXd n = (gate(x, 2) + logistic(sum(0)) * gate(a, 2)).tanh();
-        h = n + logistic(sum(1)) * (h - n);
-      }
+      dense_step(cell, x, a, h, c);
       for (int i = 0; i < hidden; ++i) {
         result.states[size * step + static_cast<std::size_t>(i) * in.batch + sample] = rounded(h)[i];
       }
@@ -97,19 +75,6 @@ ReferenceStates dense_states(SparseMatrix weights, Cell cell, Precision precisio
     }
   }
   return result;
-}
-
-// Infinite if the sizes differ or an element is NaN.
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) {
-    return kInfinity;
-  }
-  double difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double d = std::abs(a[i] - b[i]);
-    difference = std::isnan(d) ? kInfinity : std::max(difference, d);
-  }
-  return difference;
 }
 
 // h after one step of one unit with the recurrent weight 1 in every gate.
@@ -255,18 +220,6 @@ TEST_CASE("a sample that ends does not change any more, nor does what follows it
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the reference rounds its state only when asked to", "[reference][fast]") {
-  const SparseMatrix weights{1, 1, {0, 1}, {0}, {1}};
-  const std::vector<float> initial{0};
-  const std::vector<float> input{1 + 0x1p-12F, 0};
-  for (const Precision precision : {Precision::fp16, Precision::fp8}) {
-    ReferenceInput in{.steps = 2, .initial = initial, .input = input};
-    CHECK(reference_states(weights, Cell::relu, precision, in).states == std::vector<double>{1 + 0x1p-12, 1 + 0x1p-12});
-    in.round_state = true;
-    CHECK(reference_states(weights, Cell::relu, precision, in).states == std::vector<double>{1, 1});
-  }
-}
-
 TEST_CASE("a GRU carries its state unrounded past the weights", "[reference][fast]") {
   // Without weights, and with the candidate n = 0, h only decays: z h.
   const SparseMatrix no_weights{3, 1, {0, 0, 0, 0}, {}, {}};
@@ -285,16 +238,6 @@ TEST_CASE("a GRU carries its state unrounded past the weights", "[reference][fas
   REQUIRE(rounded != expected.back());  // else this test could not fail
   const ReferenceInput in{.steps = kSteps, .initial = initial, .input = input, .round_state = true};
   CHECK(reference_states(no_weights, Cell::gru, Precision::fp16, in).states == expected);
-}
-
-TEST_CASE("weights of fp8 share a scale in their row", "[reference][fast]") {
-  // 1 makes the scale 1/16: 0.3 is 4.8 of it, between the codes 4.5 and 5. Alone, 0.3 has 1/64: 19.2, between 18
-  // and 20.
-  const SparseMatrix weights{2, 2, {0, 2, 3}, {0, 1, 1}, {1, 0.3F, 0.3F}};
-  const std::vector<float> initial{0, 1};
-  const std::vector<float> input{0, 0};
-  const ReferenceInput in{.steps = 1, .initial = initial, .input = input};
-  CHECK(reference_states(weights, Cell::relu, Precision::fp8, in).states == std::vector<double>{5.0 / 16, 20.0 / 64});
 }
 
 TEST_CASE("NaN passes through relu and along the weights", "[reference][fast]") {
@@ -344,4 +287,74 @@ TEST_CASE("no steps give no states, and the initial one as the last", "[referenc
   CHECK(got.states.empty());
   CHECK(got.final_state == std::vector<double>{0.5});
   CHECK(got.final_cell == std::vector<double>{0.25});
+}
+
+TEST_CASE("the reference refuses what it cannot compute", "[reference][fast]") {
+  const SparseMatrix square{1, 1, {0, 1}, {0}, {1}};
+  const SparseMatrix wide{1, 2, {0, 1}, {0}, {1}};
+  const SparseMatrix tall{3, 1, {0, 1, 1, 1}, {0}, {1}};
+  const std::vector<float> one{1}, two{1, 2}, three{1, 2, 3};
+  const std::vector<int> zero_steps{0}, one_step{1}, two_steps{2}, both{1, 1}, negative{-1};
+  const auto error = [](const SparseMatrix& weights, Cell cell, const ReferenceInput& in) {
+    return error_of([&] { reference_states(weights, cell, Precision::fp16, in); });
+  };
+  const ReferenceInput good{.steps = 1, .initial = one, .input = one};
+  CHECK(error(square, Cell::relu, good) == "no error");
+  CHECK(error(wide, Cell::relu, good) == "the recurrent matrix of the cell 'relu' must be square; found 1 x 2");
+  CHECK(error(square, Cell::lstm, good) ==
+        "the recurrent matrix of the cell 'lstm' must have 4 rows per column; found 1 x 1");
+  CHECK(error(tall, Cell::lstm, good) ==
+        "the recurrent matrix of the cell 'lstm' must have 4 rows per column; found 3 x 1");
+  CHECK(error(tall, Cell::gru, good) == "the input has 1 elements; expected 3");
+  CHECK(error(square, Cell::relu, {.batch = 2, .steps = 1, .initial = one, .input = one}) ==
+        "the initial state has 1 elements; expected 2");
+  CHECK(error(square, Cell::relu, {.steps = 2, .initial = one, .input = one}) ==
+        "the input has 1 elements; expected 2");
+  CHECK(error(square, Cell::relu, {.batch = 0, .steps = 1, .initial = one, .input = one}) ==
+        "the reference needs a batch of at least 1 and no negative number of steps; found 0 and 1");
+  CHECK(error(square, Cell::relu, {.steps = -1, .initial = one, .input = one}) ==
+        "the reference needs a batch of at least 1 and no negative number of steps; found 1 and -1");
+
+  ReferenceInput in{.steps = 1, .initial = one, .input = three};
+  CHECK(error(tall, Cell::gru, in) == "no error");
+  in.initial_cell = one;
+  CHECK(error(tall, Cell::gru, in) == "the initial cell state has 1 elements; expected 0");
+  in = good;
+  in.recurrent_bias = two;
+  CHECK(error(square, Cell::relu, in) == "the recurrent bias has 2 elements; expected 1");
+  in = good;
+  in.lengths = both;
+  CHECK(error(square, Cell::relu, in) == "the list of lengths has 2 elements; expected 1");
+  in.lengths = two_steps;
+  CHECK(error(square, Cell::relu, in) == "a sample has 2 steps; expected 0 to 1");
+  in.lengths = negative;
+  CHECK(error(square, Cell::relu, in) == "a sample has -1 steps; expected 0 to 1");
+  for (const auto& fine : {zero_steps, one_step}) {
+    in.lengths = fine;
+    CHECK(error(square, Cell::relu, in) == "no error");
+  }
+}
+
+TEST_CASE("the relative error is the ratio of two norms", "[reference][fast]") {
+  CHECK(relative_error(std::vector<double>{3, 4}, std::vector<float>{3, 4}) == 0);
+  CHECK_THAT(relative_error(std::vector<double>{3, 4}, std::vector<float>{3, 4.5F}), WithinRel(0.1, 1e-6));
+  CHECK_THAT(relative_error(std::vector<double>{3, 4}, std::vector<float>{0, 0}), WithinRel(1.0, 1e-6));
+  CHECK(relative_error(std::vector<double>{0, 0}, std::vector<float>{0, 0}) == 0);
+  CHECK(relative_error(std::vector<double>{0, 0}, std::vector<float>{0, 1e-30F}) == kInfinity);
+  CHECK(relative_error({}, {}) == 0);
+  // Squares that a double cannot hold.
+  CHECK_THAT(relative_error(std::vector<double>{1e200, 1e200}, std::vector<float>{0, 0}), WithinRel(1.0, 1e-6));
+  CHECK_THAT(relative_error(std::vector<double>{1e-30}, std::vector<float>{1.5e-30F}), WithinRel(0.5, 1e-6));
+  CHECK(error_of([] { relative_error(std::vector<double>{1}, {}); }) == "the result has 0 elements; expected 1");
+}
+
+TEST_CASE("NaN or an infinity on one side makes the relative error infinite", "[reference][fast]") {
+  CHECK(relative_error(std::vector<double>{1, kNaN}, std::vector<float>{1, 1}) == kInfinity);
+  CHECK(relative_error(std::vector<double>{1, 1}, std::vector<float>{1, kNaNf}) == kInfinity);
+  CHECK(relative_error(std::vector<double>{1, 1}, std::vector<float>{1, kInfinityf}) == kInfinity);
+  CHECK(relative_error(std::vector<double>{1, kInfinity}, std::vector<float>{1, -kInfinityf}) == kInfinity);
+  CHECK(relative_error(std::vector<double>{1, kInfinity}, std::vector<float>{1, kNaNf}) == kInfinity);
+  CHECK(relative_error(std::vector<double>{1, kNaN}, std::vector<float>{1, kNaNf}) == 0);
+  CHECK_THAT(relative_error(std::vector<double>{2, kInfinity}, std::vector<float>{1, kInfinityf}),
+             WithinRel(0.5, 1e-6));
 }

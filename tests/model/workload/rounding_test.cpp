@@ -8,15 +8,11 @@
 #include "tests/model/workload/mask_hash.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
 using namespace onchip;
@@ -88,6 +84,7 @@ int count_disagreements(const Table& table, Precision precision) {
   }
   return disagreements;
 }
+
 // One matrix row per list.
 SparseMatrix from_rows(const std::vector<std::vector<float>>& rows) {
   SparseMatrix matrix{static_cast<int>(rows.size()), 0, {0}, {}, {}};
@@ -188,13 +185,6 @@ TEST_CASE("rounding weights twice is rounding them once, also at the new scale",
   CHECK(other_scales > 30);  // else this test had not met what it is about
 }
 
-TEST_CASE("the largest weight of a row may round down to another scale", "[mask][fast]") {
-  CHECK(rounded_row({14.25F, 0x1p-9F, 0x1.8p-9F}) == std::vector<float>{14, 0x1p-9F, 0x1p-8F});
-  CHECK(e4m3_scale(14.25F) == 1);
-  CHECK(e4m3_scale(14) == 0.5F);
-  CHECK(rounded_row({14, 0x1p-9F, 0x1.8p-9F}) == std::vector<float>{14, 0x1p-9F, 0x1.8p-9F});
-}
-
 TEST_CASE("weights of fp8 that underflow stay elements", "[mask][fast]") {
   const std::vector<float> row = rounded_row({28, 0x1p-10F, -0x1p-10F, 0x1.000002p-10F, 1e-30F});
   CHECK(row == std::vector<float>{28, 0, 0, 0x1p-9F, 0});
@@ -225,11 +215,8 @@ TEST_CASE("weights of the other types are rounded one by one", "[mask][fast]") {
   }
 }
 
-TEST_CASE("rounding to half finds the nearest of all halves, ties to even", "[mask][fast]") {
+TEST_CASE("rounding to half and bf16 finds the nearest of all their numbers, ties to even", "[mask][fast]") {
   CHECK(count_disagreements(Table(5, 10), Precision::fp16) == 0);
-}
-
-TEST_CASE("rounding to bf16 finds the nearest of all bf16 numbers, ties to even", "[mask][fast]") {
   CHECK(count_disagreements(Table(8, 7), Precision::bf16) == 0);
 }
 
@@ -243,24 +230,5 @@ TEST_CASE("rounding keeps infinities, signs and NaN, and fp32 as it is", "[mask]
     CHECK(std::isnan(round_to(precision, std::bit_cast<float>(0x7f800001U))));
     CHECK(std::isnan(round_to(precision, std::bit_cast<float>(0xffffffffU))));
   }
-  CHECK(round_to(Precision::fp16, 65519.0F) == 65504.0F);
-  CHECK(round_to(Precision::fp16, 65520.0F) == kInfinity);
-  CHECK(round_to(Precision::bf16, std::numeric_limits<float>::max()) == kInfinity);
-  CHECK(round_to(Precision::fp16, 0x1p-25F) == 0);
-  CHECK(round_to(Precision::fp16, 0x1.000002p-25F) == 0x1p-24F);
   CHECK(round_to(Precision::fp32, 0x1.fffffep-3F) == 0x1.fffffep-3F);
 }
-
-#ifdef __FLT16_MAX__
-TEST_CASE("rounding to half agrees with the compiler on one in 997 floats", "[mask][fast]") {
-  std::int64_t disagreements = 0;
-  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 997) {
-    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
-    const auto expected = static_cast<float>(static_cast<_Float16>(value));
-    const float got = round_to(Precision::fp16, value);
-    disagreements += std::isnan(expected) ? !std::isnan(got)
-                                          : std::bit_cast<std::uint32_t>(got) != std::bit_cast<std::uint32_t>(expected);
-  }
-  CHECK(disagreements == 0);
-}
-#endif

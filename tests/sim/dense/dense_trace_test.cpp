@@ -129,10 +129,3 @@ TEST_CASE("a simulated dense step is the sum of its parts, and the same from its
     CHECK(simulate(chip, trace, options).step_us < whole.step_us);
   }
 }
-
-TEST_CASE("a dense plan that exchanges inside a cluster is refused, with what to do", "[fast]") {
-  const DenseCase c = dense_case(kEveryBatchGroup[0]);
-  REQUIRE(c.plan.exchange == ExchangeProtocol::cluster);
-  CHECK(!is_replayed(c.plan));
-  CHECK_THROWS_WITH(trace_of(c), Catch::Matchers::Contains("--exchange lamport"));
-}

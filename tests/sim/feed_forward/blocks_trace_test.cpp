@@ -4,7 +4,6 @@
 #include "model/feed_forward/files/network_text.hpp"
 #include "tests/catch.hpp"
 
-#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// tests/experiments/simulation/access_patterns_test.cpp has what a GPU counts.
 #include "sim/machine/banks.hpp"
 
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -71,10 +70,6 @@ BankCost oracle(const BankGeometry& geometry, const SharedAccess& access, std::v
   return cost;
 }
 
-BankCost count(const std::vector<std::uint64_t>& addresses, int width, std::uint32_t mask = ~0u) {
-  return BankModel({}).count({addresses, mask, width});
-}
-
 // Lane l asks for unit(l), of `width` bytes.
 template <typename Unit>
 std::vector<std::uint64_t> units(int width, Unit&& unit) {
@@ -118,42 +113,6 @@ TEST_CASE("the bank model agrees with byte-by-byte counting for random masks, wi
       REQUIRE(heat == expected_heat);
     }
   }
-}
-
-TEST_CASE("wavefronts are those that an H200 was measured to take", "[fast]") {
-  // experiments/data/h200/microbench.csv: cycles per load at 32 warps, rounded.
-  for (const int width : {4, 8, 16}) {
-    const int lanes = 128 / width, phases = width / 4;
-    CAPTURE(width);
-    REQUIRE(count(units(width, [](int lane) { return lane; }), width).wavefronts == phases);
-    for (int degree = 2; degree <= lanes; degree *= 2) {
-      const auto conflicting = units(width, [&](int lane) {
-        return lanes * degree * (lane / lanes) + lanes * (lane % lanes / (lanes / degree)) + lane % (lanes / degree);
-      });
-      REQUIRE(count(conflicting, width).wavefronts == phases * degree);
-    }
-    REQUIRE(count(units(width, [](int) { return 5; }), width).wavefronts == std::max(1, phases / 2));
-    REQUIRE(count(units(width, [](int lane) { return lane / 2; }), width).wavefronts == std::max(1, phases / 2));
-    REQUIRE(count(units(width, [](int lane) { return lane / 4 * 2 + lane % 2; }), width).wavefronts ==
-            std::max(1, phases / 2));
-    REQUIRE(count(units(width, [](int lane) { return lane / 8 * 4 + lane % 4; }), width).wavefronts == phases);
-    REQUIRE(count(units(width, [](int lane) { return lane < 16 ? lane / 2 : lane; }), width).wavefronts == phases);
-    REQUIRE(count(units(width, [](int lane) { return lane % 16; }), width).wavefronts == phases);
-    REQUIRE(count(units(width, [](int lane) { return lane % 8; }), width).wavefronts == phases);
-  }
-}
-
-TEST_CASE("halves of a bank word conflict neither with each other nor with the word", "[fast]") {
-  REQUIRE(count(units(2, [](int lane) { return lane; }), 2).wavefronts == 1);
-  REQUIRE(count(units(2, [](int lane) { return lane % 2 * 64 + lane / 2 * 2; }), 2).wavefronts == 2);
-}
-
-TEST_CASE("phases without an active lane cost nothing", "[fast]") {
-  std::vector<std::uint64_t> addresses(8);
-  std::iota(addresses.begin(), addresses.end(), 0);
-  std::ranges::transform(addresses, addresses.begin(), [](std::uint64_t unit) { return unit * 16; });
-  REQUIRE(count(addresses, 16, 0x0000ff00u).wavefronts == 1);
-  REQUIRE(count({}, 16, 0).wavefronts == 0);
 }
 
 TEST_CASE("a granule asked for the first time is new however many accesses were counted before", "[fast]") {

@@ -34,6 +34,15 @@ Instruction arithmetic(Operation operation, int destination, int source = kNoReg
   return instruction;
 }
 
+// So many warps, each with so many independent instructions.
+BlockTrace block_of(int warps, int instructions, Operation operation) {
+  WarpTrace warp;
+  for (int i = 0; i < instructions; ++i) {
+    warp.add(arithmetic(operation, i % 64));
+  }
+  return {std::vector<WarpTrace>(static_cast<std::size_t>(warps), warp)};
+}
+
 // Lane l asks for word l * stride.
 void load(WarpTrace& warp, int destination, int stride = 1, int width = 4) {
   Instruction instruction = arithmetic(Operation::shared_load, destination);
@@ -70,36 +79,17 @@ TEST_CASE("a chain of dependent instructions takes their latencies", "[fast]") {
 
 TEST_CASE("a pipe takes instructions at its interval, and each partition has its own", "[fast]") {
   for (const int warps : {1, 2, 4, 8}) {
-    BlockTrace block;
-    for (int w = 0; w < warps; ++w) {
-      WarpTrace warp;
-      for (int i = 0; i < 40; ++i) {
-        warp.add(arithmetic(Operation::integer, i));
-      }
-      block.warps.push_back(warp);
-    }
     const int of_partition = std::max(1, warps / 4) * 40;
     CAPTURE(warps);
-    REQUIRE(run(block).cycles == 2 * (of_partition - 1) + 4);
+    REQUIRE(run(block_of(warps, 40, Operation::integer)).cycles == 2 * (of_partition - 1) + 4);
   }
-  BlockTrace halves{{WarpTrace()}};
-  for (int i = 0; i < 41; ++i) {
-    halves.warps[0].add(arithmetic(Operation::half2, i));
-  }
-  REQUIRE(run(halves).cycles == 80 + 4);  // 40 intervals of 2, as conversions
+  REQUIRE(run(block_of(1, 41, Operation::half2)).cycles == 80 + 4);  // 40 intervals of 2, as conversions
 }
 
 TEST_CASE("instructions of a loop too long for the cache come at their interval, and serve all warps", "[fast]") {
   constexpr int kInstructions = 2000;
   for (const int warps : {1, 2, 4, 8}) {  // up to two in a partition
-    BlockTrace block;
-    for (int w = 0; w < warps; ++w) {
-      WarpTrace warp;
-      for (int i = 0; i < kInstructions; ++i) {
-        warp.add(arithmetic(Operation::fp32, i % 64));
-      }
-      block.warps.push_back(warp);
-    }
+    BlockTrace block = block_of(warps, kInstructions, Operation::fp32);
     const Chip chip = round_chip({"timing.instruction_cache=32 KiB", "timing.instruction_supply=3",
                                   "timing.sm_instruction_cache=64 KiB", "timing.sm_instruction_supply=5"});
     const int in_turn = std::max(1, warps / 4) * kInstructions - 1 + 4;
@@ -117,11 +107,8 @@ TEST_CASE("instructions of a loop too long for the cache come at their interval,
     REQUIRE(run(block, {}, chip).cycles == 5 * (kInstructions - 1) + 4 + (warps > 4 ? 1 : 0));
   }
   // A wait lets as many come as the prefetcher holds, no more.
-  BlockTrace block{{WarpTrace()}};
+  BlockTrace block = block_of(1, kInstructions, Operation::fp32);
   block.loop_instructions = 4096;
-  for (int i = 0; i < kInstructions; ++i) {
-    block.warps[0].add(arithmetic(Operation::fp32, i % 64));
-  }
   const Chip chip = round_chip({"timing.instruction_supply=3"});
   const std::int64_t without_wait = run(block, {}, chip).cycles;
   for (int i = 0; i < 500; ++i) {

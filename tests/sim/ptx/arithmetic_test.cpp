@@ -11,10 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <functional>
-#include <limits>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -38,12 +35,30 @@ std::vector<std::array<Word, 3>> operands() {
   return all;
 }
 
+// A text, and what of three operands it puts into %r4.
+template <typename Operand>
+struct Row {
+  std::string text;
+  std::function<Word(Operand, Operand, Operand)> oracle;
+};
+
+template <typename Operand>
+void check_rows(const std::vector<Row<Operand>>& rows, const std::vector<std::array<Word, 3>>& given) {
+  for (const Row<Operand>& row : rows) {
+    const auto got = computed(row.text, given);
+    REQUIRE(got.size() == given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto [a, b, c] = given[i];
+      const Word expected = row.oracle(std::bit_cast<Operand>(a), std::bit_cast<Operand>(b), std::bit_cast<Operand>(c));
+      if (got[i] != expected) {
+        FAIL(row.text << " of " << a << ", " << b << ", " << c << ": " << got[i] << " instead of " << expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("integer and bit instructions of PTX give what C++ says", "[ptx]") {
-  struct Row {
-    std::string text;
-    std::function<Word(Word, Word, Word)> oracle;
-  };
-  const std::vector<Row> rows{
+  const std::vector<Row<Word>> rows{
       {"add.s32 %r4, %r1, %r2;", [](Word a, Word b, Word) { return a + b; }},
       {"sub.s32 %r4, %r1, %r2;", [](Word a, Word b, Word) { return a - b; }},
       {"mul.lo.s32 %r4, %r1, %r2;", [](Word a, Word b, Word) { return a * b; }},
@@ -111,19 +126,7 @@ TEST_CASE("integer and bit instructions of PTX give what C++ says", "[ptx]") {
        "high}; mov.b128 {low, high}, word; mov.b64 {%r4, %r5}, high; }",
        [](Word, Word, Word c) { return c; }},
   };
-  const auto given = operands();
-  for (const Row& row : rows) {
-    const auto got = computed(row.text, given);
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      const auto [a, b, c] = given[i];
-      if (got[i] != row.oracle(a, b, c)) {
-        CAPTURE(row.text, a, b, c);
-        CHECK(got[i] == row.oracle(a, b, c));
-        break;
-      }
-    }
-  }
-  SUCCEED();
+  check_rows(rows, operands());
 }
 
 // The largest half that is not above, by bisection; 0 of what is negative.
@@ -143,12 +146,8 @@ std::uint16_t positive_half_below(float value) {
 }
 
 TEST_CASE("floating-point instructions of PTX round once, and NaN is the canonical one", "[ptx]") {
-  struct Row {
-    std::string text;
-    std::function<Word(float, float, float)> oracle;
-  };
   const auto flushed = [](float x) { return std::abs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; };
-  const std::vector<Row> rows{
+  const std::vector<Row<float>> rows{
       {"add.f32 %r4, %r1, %r2;", [](float a, float b, float) { return bits(a + b); }},
       {"sub.f32 %r4, %r1, %r2;", [](float a, float b, float) { return bits(a - b); }},
       {"mul.f32 %r4, %r1, %r2;", [](float a, float b, float) { return bits(a * b); }},
@@ -185,17 +184,7 @@ TEST_CASE("floating-point instructions of PTX round once, and NaN is the canonic
       word = std::bit_cast<Word>((static_cast<float>(word >> 8) * 0x1p-23f - 1.0f) * (i % 4 == 0 ? 1.0f : 70000.0f));
     }
   }
-  for (const Row& row : rows) {
-    const auto got = computed(row.text, given);
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      const float a = as_float(given[i][0]), b = as_float(given[i][1]), c = as_float(given[i][2]);
-      if (got[i] != row.oracle(a, b, c)) {
-        CAPTURE(row.text, i, given[i][0], given[i][1], given[i][2]);
-        CHECK(got[i] == row.oracle(a, b, c));
-        break;
-      }
-    }
-  }
+  check_rows(rows, given);
   // Pairs of halves: exact in long double, but for what overflows anyway.
   std::mt19937 random(3);
   std::vector<std::array<Word, 3>> pairs(256);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/ptx/machine.hpp"
+#include "tests/error_of.hpp"
 
 #include <algorithm>
 #include <array>
@@ -53,12 +54,7 @@ inline ptx::Counts run(const std::string& text, std::span<std::uint32_t> memory,
 
 inline std::string fault_of(const std::string& text, const Shape& shape = {}, std::size_t words = 64) {
   std::vector<std::uint32_t> memory(words);
-  try {
-    run(text, memory, shape);
-  } catch (const Fault& fault) {
-    return fault.what();
-  }
-  return "no fault";
+  return error_of<Fault>([&] { run(text, memory, shape); });
 }
 
 // "", or the text if one of the phrases is not in it.

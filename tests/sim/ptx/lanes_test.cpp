@@ -7,13 +7,8 @@
 #include "tests/sim/ptx/kernels.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <functional>
-#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -111,23 +106,29 @@ TEST_CASE("matrices come from shared memory as they are or transposed, and go ba
   }
 }
 
+// Values that are exact in both types, and so are their sums.
+struct DrawnElements {
+  std::mt19937 random;
+  bool is_bf16 = false;
+
+  float small() { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 4; }
+  void fill(auto& rows) {
+    for (auto& row : rows) {
+      std::ranges::generate(row, [&] { return small(); });
+    }
+  }
+  Word element(float value) const { return is_bf16 ? std::bit_cast<Word>(value) >> 16 : Word{nearest_half(value)}; }
+  Word pair(float low, float high) const { return element(low) | element(high) << 16; }
+};
+
 TEST_CASE("a product of matrices is the plain loop's", "[ptx]") {
   const bool is_bf16 = GENERATE(false, true);
-  std::mt19937 random(11);
-  const auto small = [&] {  // exact in both types, and so are the sums
-    return static_cast<float>(static_cast<int>(random() % 17) - 8) / 4;
-  };
+  DrawnElements drawn{std::mt19937(11), is_bf16};
+  const auto pair = [&](float low, float high) { return drawn.pair(low, high); };
   float a[16][16], b[16][8], c[16][8];
-  for (auto& row : a)
-    std::generate(row, row + 16, small);
-  for (auto& row : b)
-    std::generate(row, row + 8, small);
-  for (auto& row : c)
-    std::generate(row, row + 8, small);
-  const auto element = [&](float value) {
-    return is_bf16 ? std::bit_cast<Word>(value) >> 16 : Word{nearest_half(value)};
-  };
-  const auto pair = [&](float low, float high) { return element(low) | element(high) << 16; };
+  drawn.fill(a);
+  drawn.fill(b);
+  drawn.fill(c);
   std::vector<std::uint32_t> memory(32 * 16);
   for (std::size_t lane = 0; lane < 32; ++lane) {
     const std::size_t g = lane / 4, t = lane % 4 * 2;
@@ -172,25 +173,18 @@ struct SparseProduct {
 
   // Of every four columns two, at random, in order; both lanes that do not supply the metadata have none that is valid.
   SparseProduct(bool is_bf16, unsigned selector) {
-    std::mt19937 random(13 + selector);
-    const auto small = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 4; };
-    const auto element = [&](float value) {
-      return is_bf16 ? std::bit_cast<Word>(value) >> 16 : Word{nearest_half(value)};
-    };
-    const auto pair = [&](float low, float high) { return element(low) | element(high) << 16; };
-    for (auto& row : b)
-      std::generate(row, row + 8, small);
-    for (auto& row : c)
-      std::generate(row, row + 8, small);
+    DrawnElements drawn{std::mt19937(13 + selector), is_bf16};
+    drawn.fill(b);
+    drawn.fill(c);
     for (std::size_t row = 0; row < 16; ++row) {
       for (std::size_t group = 0; group < 8; ++group) {
-        const std::size_t first = random() % 3, second = first + 1 + random() % (3 - first);
-        a[row][4 * group + first] = small();
-        a[row][4 * group + second] = small();
+        const std::size_t first = drawn.random() % 3, second = first + 1 + drawn.random() % (3 - first);
+        a[row][4 * group + first] = drawn.small();
+        a[row][4 * group + second] = drawn.small();
         // Lanes 4 g ... 4 g + 3 have rows g and g + 8; of each the first two words are of columns 0 to 15.
         const std::size_t lane = row % 8 * 4;
         memory[20 * (lane + group % 4) + row / 8 + group / 4 * 2] =
-            pair(a[row][4 * group + first], a[row][4 * group + second]);
+            drawn.pair(a[row][4 * group + first], a[row][4 * group + second]);
         memory[20 * (lane + 2 * selector + group / 4) + 12] |= static_cast<Word>(first | second << 2)
                                                                << (group % 4 * 4 + row / 8 * 16);
       }
@@ -198,7 +192,7 @@ struct SparseProduct {
     for (std::size_t lane = 0; lane < 32; ++lane) {
       const std::size_t n = lane / 4, k = lane % 4 * 2;
       for (std::size_t i = 0; i < 4; ++i) {
-        memory[20 * lane + 4 + i] = pair(b[k + 8 * i][n], b[k + 8 * i + 1][n]);
+        memory[20 * lane + 4 + i] = drawn.pair(b[k + 8 * i][n], b[k + 8 * i + 1][n]);
         memory[20 * lane + 8 + i] = bits(c[n + i / 2 * 8][k + i % 2]);
       }
     }

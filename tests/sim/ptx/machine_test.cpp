@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Warps and blocks that meet, copies, and everything that a kernel can do wrong.
-#include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "sim/ptx/numerics.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 #include "tests/sim/ptx/kernels.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <functional>
-#include <limits>
 #include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -229,14 +222,7 @@ TEST_CASE("what a kernel does wrong is one fault with line, block and thread", "
 }
 
 TEST_CASE("a text that is not PTX is one error with its place", "[ptx]") {
-  const auto error_of = [](const std::string& text) -> std::string {
-    try {
-      ptx::parse(text, "test.ptx");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "no error";
-  };
+  const auto error_of = [](const std::string& text) { return onchip::error_of([&] { ptx::parse(text, "test.ptx"); }); };
   CHECK(unsaid(error_of(kernel("frobnicate.u32 %r1, %r2;")), {"test.ptx:16:1: unknown instruction 'frobnicate.u32'"}) ==
         "");
   CHECK(unsaid(error_of(kernel("add.s32 %r1, %r2;")), {"operands of this form do not fit 'add.s32'"}) == "");

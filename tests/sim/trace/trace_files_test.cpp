@@ -2,11 +2,10 @@
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
 
-#include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
 
 #include <bit>
-#include <cstdio>
 #include <random>
 #include <string>
 
@@ -63,22 +62,12 @@ std::string file_of(const std::vector<BlockTrace>& blocks) {
   return file;
 }
 
-std::string error_of(std::string_view bytes) {
-  try {
-    parse_compact_trace(bytes, "t.trace");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+std::string compact_error(std::string_view bytes) {
+  return error_of([&] { parse_compact_trace(bytes, "t.trace"); });
 }
 
 std::string accel_error_of(const std::string& text) {
-  try {
-    parse_accel_sim_trace(text, "k.traceg");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { parse_accel_sim_trace(text, "k.traceg"); });
 }
 
 std::string kernel(const std::string& instructions, int count) {
@@ -127,14 +116,14 @@ TEST_CASE("every truncation of a compact trace is one error with its place", "[f
   BlockTrace block;
   block.warps = {random_warp(random, true), random_warp(random, false)};
   const std::string file = file_of({block, block});
-  REQUIRE(error_of(file).empty());
+  REQUIRE(compact_error(file) == "no error");
   for (std::size_t size = 0; size < file.size(); ++size) {
-    const std::string error = error_of(std::string_view(file).substr(0, size));
+    const std::string error = compact_error(std::string_view(file).substr(0, size));
     CAPTURE(size, error);
     REQUIRE(error.starts_with("t.trace: byte "));
-    REQUIRE(error.find('\n') == std::string::npos);
+    REQUIRE(!says(error, "\n"));
   }
-  REQUIRE(error_of(file + "x") ==
+  REQUIRE(compact_error(file + "x") ==
           "t.trace: byte " + std::to_string(file.size()) + ": found 1 bytes behind the last block: expected the end");
 }
 
@@ -146,20 +135,20 @@ TEST_CASE("a step whose numbers do not go together, or whose file ends, is refus
     const std::string block = std::string(8, '\0') + encode_block(BlockTrace{std::vector<WarpTrace>(warps), 0});
     return compact_trace_header(1, BlockResources{32, 40, 1000}, &step) + block + block;
   };
-  REQUIRE(error_of(file(good, 1)).empty());
+  REQUIRE(compact_error(file(good, 1)) == "no error");
   const std::string whole = file(good, 1);
   REQUIRE(*parse_compact_trace(whole, "t.trace")->step() == good);
   REQUIRE(parse_compact_trace(whole, "t.trace")->resources()->smem_bytes == 1000);
-  REQUIRE(error_of(file(good, 2)).find("warps") != std::string::npos);
+  REQUIRE(says(compact_error(file(good, 2)), "warps"));
   for (const StepField& field : kStepFields) {
     StepShape bad = good;
     bad.*field.value = field.most + 1;
-    REQUIRE(error_of(file(bad, 1)).find(field.name) != std::string::npos);
+    REQUIRE(says(compact_error(file(bad, 1)), field.name));
   }
   const auto refused = [&](auto&& change) {
     StepShape bad = good;
     change(bad);
-    return error_of(file(bad, 1)).find("do not go together") != std::string::npos;
+    return says(compact_error(file(bad, 1)), "do not go together");
   };
   REQUIRE(refused([](StepShape& s) { s.threads = 33; }));
   REQUIRE(refused([](StepShape& s) { s.line_words = 3; }));
@@ -171,27 +160,26 @@ TEST_CASE("a step whose numbers do not go together, or whose file ends, is refus
     s.is_pipelined = 1, s.passes = 2, s.plane_words = s.outbox_plane_words = 4;
     s.polled_words = s.warp_words = 4, s.group_sms = 1, s.group_words = 8;
   }));
-  REQUIRE(error_of(compact_trace_header(0, BlockResources{32, 40, 1000}, &good)).find("a step of no blocks") !=
-          std::string::npos);
+  REQUIRE(says(compact_error(compact_trace_header(0, BlockResources{32, 40, 1000}, &good)), "a step of no blocks"));
   REQUIRE(refused([](StepShape& s) { s.polled_words = 4; }));
   REQUIRE(refused([](StepShape& s) { s.polled_words = 4, s.group_sms = 1, s.group_words = 9; }));
   for (std::size_t bytes = 0; bytes < file(good, 1).size(); ++bytes) {
-    REQUIRE(error_of(file(good, 1).substr(0, bytes)).starts_with("t.trace: "));
+    REQUIRE(compact_error(file(good, 1).substr(0, bytes)).starts_with("t.trace: "));
   }
 }
 
 TEST_CASE("hostile compact traces are refused without reserving what they claim", "[fast]") {
   const std::string huge = "\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
-  REQUIRE((error_of(std::string(kCompactTraceMagic) + huge)).find("number of blocks") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + huge)).find("number of warps") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + '\1' + huge)).find("number of instructions") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + "\1\1\x11\x01")).find("operation") != std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x00\x05", 5))).find("width") != std::string::npos);
+  REQUIRE(says((compact_error(std::string(kCompactTraceMagic) + huge)), "number of blocks"));
+  REQUIRE(says((compact_error(compact_trace_header(1) + huge)), "number of warps"));
+  REQUIRE(says((compact_error(compact_trace_header(1) + '\1' + huge)), "number of instructions"));
+  REQUIRE(says((compact_error(compact_trace_header(1) + "\1\1\x11\x01")), "operation"));
+  REQUIRE(says((compact_error(compact_trace_header(1) + std::string("\1\1\x07\x00\x05", 5))), "width"));
   // 4 bytes at an address that is not a multiple of 4; at one that no shared memory has.
-  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x00\x02\x00\x02\x08", 8))).find("multiple") !=
-          std::string::npos);
-  REQUIRE((error_of(compact_trace_header(1) + std::string("\1\1\x07\x00\x02\x00\x80\x80\x80\x80\x80\x08\x08", 13)))
-              .find("shared memory") != std::string::npos);
+  REQUIRE(says((compact_error(compact_trace_header(1) + std::string("\1\1\x07\x00\x02\x00\x02\x08", 8))), "multiple"));
+  REQUIRE(says(
+      (compact_error(compact_trace_header(1) + std::string("\1\1\x07\x00\x02\x00\x80\x80\x80\x80\x80\x08\x08", 13))),
+      "shared memory"));
   Random random{std::mt19937(17)};
   BlockTrace block;
   block.warps = {random_warp(random, true)};
@@ -199,8 +187,8 @@ TEST_CASE("hostile compact traces are refused without reserving what they claim"
   for (int trial = 0; trial < 3000; ++trial) {
     std::string changed = file;
     changed[random.below(static_cast<std::uint32_t>(file.size()))] = static_cast<char>(random.engine());
-    const std::string error = error_of(changed);
-    REQUIRE((error.empty() || error.starts_with("t.trace: byte ")));
+    const std::string error = compact_error(changed);
+    REQUIRE((error == "no error" || error.starts_with("t.trace: byte ")));
   }
 }
 
@@ -259,8 +247,7 @@ TEST_CASE("broken Accel-Sim traces are refused with line and column", "[fast]") 
           "k.traceg:13:33: found '': expected an address in hexadecimal");
   REQUIRE(accel_error_of(kernel("0000 f 0 EXIT 0 0\n", 2)) ==
           "k.traceg:15:1: the block ends, but 1 instructions of its last warp are missing");
-  REQUIRE((accel_error_of(kernel("0000 f 0 EXIT 0 0\n0000 f 0 EXIT 0 0\n", 1))).find("expected 'warp = N'") !=
-          std::string::npos);
+  REQUIRE(says((accel_error_of(kernel("0000 f 0 EXIT 0 0\n0000 f 0 EXIT 0 0\n", 1))), "expected 'warp = N'"));
   const std::string whole = kernel("0000 ffffffff 1 R1 LDS.64 1 R2 8 1 0x0 8\n", 1);
   for (std::size_t size = 0; size + 2 < whole.size(); ++size) {
     REQUIRE(accel_error_of(whole.substr(0, size)).starts_with("k.traceg:"));

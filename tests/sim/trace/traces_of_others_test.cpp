@@ -6,12 +6,12 @@
 #include "sim/trace/compact_trace.hpp"
 #include "sim/trace/trace_file.hpp"
 
-#include "model/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 
@@ -94,32 +94,16 @@ double cycles(const std::string& text, const Chip& chip = h100()) {
   return run_trace(chip, *parse(text), {}, 1).cycles();
 }
 
-std::string error_of(const std::string& text) {
-  try {
-    parse(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+std::string trace_error(const std::string& text) {
+  return error_of([&] { parse(text); });
 }
 
 const std::string kFfma = "0010 ffffffff 1 R4 FFMA 3 R4 R5 R4 0\n";
 
 }  // namespace
 
-TEST_CASE("accesses of traces take the wavefronts that an H100 was counted to take", "[fast]") {
-  const auto alike_by_2 = [](int lane) { return lane / 4 * 2 + lane % 2; };
-  CHECK(wavefronts("LDS.128", [&](int lane) { return 16 * alike_by_2(lane); }) == 2);
-  CHECK(wavefronts("LDS.64", [&](int lane) { return 8 * alike_by_2(lane); }) == 1);
-  CHECK(wavefronts("STS.128", [](int lane) { return 16 * (lane / 2); }) == 4);
-  CHECK(wavefronts("STS.128", [&](int lane) { return 16 * alike_by_2(lane); }) == 4);
-  CHECK(wavefronts("ATOMS.ADD", [](int) { return 64; }) == 32);
-  CHECK(wavefronts("LDSM.16.M88", [](int lane) { return 16 * lane; }) == 1);
-  CHECK(wavefronts("LDSM.16.M88.2", [](int lane) { return 16 * lane; }) == 2);
-  CHECK(wavefronts("LDSM.16.MT88.4", [](int lane) { return 16 * lane; }) == 4);
+TEST_CASE("accesses that no microbenchmark has take the wavefronts that an H100 was counted to take", "[fast]") {
   CHECK(wavefronts("STSM.16.M88.2", [](int lane) { return 16 * lane; }) == 2);
-  CHECK(wavefronts("LDS.128", [](int lane) { return 16 * (lane < 16 ? lane / 2 : lane); }) == 4);
-  CHECK(wavefronts("LDS.128", [](int lane) { return 16 * (lane / 2); }) == 2);
   // A generic access is one of shared memory where its addresses lie there.
   CHECK(wavefronts("LD.E", [](int lane) { return 128 * lane; }) == 32);
   CHECK(wavefronts("ST.E.64", [](int lane) { return 8 * lane; }) == 2);
@@ -232,29 +216,26 @@ TEST_CASE("lines and registers of tracers for compute capability 9 are read", "[
 }
 
 TEST_CASE("a trace before it is sorted by warps is named, with the next step", "[fast]") {
-  CHECK(error_of(header() + "0 0 0 0 0100 ffffffff 1 R4 LDS 1 R2 4 1 0x7f0000000000 4 0\n") ==
+  CHECK(trace_error(header() + "0 0 0 0 0100 ffffffff 1 R4 LDS 1 R2 4 1 0x7f0000000000 4 0\n") ==
         "k.traceg:8:1: a trace as the tracer writes it, warps mixed: have Accel-Sim's post-traces-processing sort it, "
         "which writes a .traceg file");
-  CHECK(error_of("-block dim = (32,1\n").find("expected '-block dim = (x,y,z)'") != std::string::npos);
-  CHECK(error_of("-block dim = (32,1000000000000051622,1)\n").find("of at most 2048 threads") != std::string::npos);
-  CHECK(error_of("-block dim = (4096,1,1)\n").find("of at most 2048 threads") != std::string::npos);
+  CHECK(says(trace_error("-block dim = (32,1\n"), "expected '-block dim = (x,y,z)'"));
+  CHECK(says(trace_error("-block dim = (32,1000000000000051622,1)\n"), "of at most 2048 threads"));
+  CHECK(says(trace_error("-block dim = (4096,1,1)\n"), "of at most 2048 threads"));
 }
 
 TEST_CASE("a list of kernels is its kernels, compressed ones among them", "[fast]") {
-  const std::filesystem::path folder = "traces_of_others_test";
-  std::filesystem::create_directory(folder);
-  const auto write = [&](const char* name, const std::string& text) { std::ofstream(folder / name) << text; };
-  write("kernel-1.traceg", header() + block(kFfma));
-  write("kernel-2.traceg.xz", header() + block(kFfma));
-  write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\nkernel-1.traceg\nkernel-2.traceg\n");
+  const Folder folder;
+  folder.write("kernel-1.traceg", header() + block(kFfma));
+  folder.write("kernel-2.traceg.xz", header() + block(kFfma));
+  folder.write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\nkernel-1.traceg\nkernel-2.traceg\n");
   using Paths = std::vector<std::filesystem::path>;
   CHECK(kernels_of(folder / "kernelslist.g") == Paths{folder / "kernel-1.traceg", folder / "kernel-2.traceg.xz"});
   CHECK(kernels_of(folder / "kernel-1.traceg") == Paths{folder / "kernel-1.traceg"});
   CHECK(read_trace(folder / "kernel-1.traceg")->blocks() == 1);
-  write("kernelslist.g", "kernel-3.traceg\n");
+  folder.write("kernelslist.g", "kernel-3.traceg\n");
   CHECK_THROWS_WITH(kernels_of(folder / "kernelslist.g"),
                     Catch::Matchers::Contains("names 'kernel-3.traceg', which is not beside it"));
-  write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\n");
+  folder.write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\n");
   CHECK_THROWS_WITH(kernels_of(folder / "kernelslist.g"), Catch::Matchers::Contains("names none"));
-  std::filesystem::remove_all(folder);
 }

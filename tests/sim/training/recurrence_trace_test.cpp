@@ -4,11 +4,9 @@
 
 #include "tests/catch.hpp"
 
-#include <bit>
 #include <map>
 #include <numeric>
 #include <set>
-#include <string>
 #include <vector>
 
 using namespace onchip;

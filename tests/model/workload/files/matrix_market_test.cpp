@@ -3,14 +3,13 @@
 #include "model/workload/files/weights_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -19,22 +18,6 @@
 using namespace onchip;
 
 namespace {
-
-// A directory of this test's own, removed at its end.
-struct Directory {
-  std::filesystem::path path;
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "onchip-matrix-market-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-};
-
-std::filesystem::path write(const std::filesystem::path& file, std::string_view text) {
-  std::ofstream(file, std::ios::binary) << text;
-  return file;
-}
 
 SparseMatrix parse(std::string_view text) {
   return parse_matrix_market(text, "w.mtx");
@@ -71,13 +54,12 @@ std::string text_of(const SparseMatrix& matrix, const std::vector<std::string>& 
 }  // namespace
 
 TEST_CASE("a matrix written in any order of its entries reads back", "[matrix_market][fast]") {
-  const Directory directory;
+  const Folder directory;
   const SparseMatrix matrix = generate_mask(61, 127, 0.2, 1, Precision::fp32);
   std::vector<std::string> lines = lines_of(matrix);
   std::mt19937 random(1);
   for (int trial = 0; trial < 5; ++trial) {
-    const auto file = write(directory.path / "w.mtx", text_of(matrix, lines));
-    CHECK(read_weights(file) == matrix);
+    CHECK(read_weights(directory.write("w.mtx", text_of(matrix, lines))) == matrix);
     std::shuffle(lines.begin(), lines.end(), random);
   }
 }
@@ -213,8 +195,8 @@ TEST_CASE("messages about binary rubbish are one line of text", "[matrix_market]
 }
 
 TEST_CASE("files that cannot be read are named", "[matrix_market][fast]") {
-  const Directory directory;
-  const auto file = directory.path / "w.mtx";
+  const Folder directory;
+  const auto file = directory / "w.mtx";
   const std::string name = file.string();
   CHECK(error_of([&] { read_weights(file); }) == name + ": cannot read the file: No such file or directory");
   std::filesystem::create_directory(file);
@@ -223,21 +205,20 @@ TEST_CASE("files that cannot be read are named", "[matrix_market][fast]") {
   REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
   CHECK(error_of([&] { read_weights(file); }) == name + ": cannot read the file: it is not a regular file");
   std::filesystem::remove(file);
-  write(file, "");
+  directory.write("w.mtx", "");
   CHECK(error_of([&] { read_weights(file); }) ==
         name + ":1:1: not a Matrix Market file: it does not begin with '%%MatrixMarket'");
 }
 
 TEST_CASE("weights files are told apart by their extension", "[matrix_market][fast]") {
-  const Directory directory;
-  CHECK(read_weights(write(directory.path / "W.MTX", kReal + "1 1 1\n1 1 2\n")) ==
-        SparseMatrix{1, 1, {0, 1}, {0}, {2}});
-  const std::string other = write(directory.path / "w.h5", "\x89HDF").string();
+  const Folder directory;
+  CHECK(read_weights(directory.write("W.MTX", kReal + "1 1 1\n1 1 2\n")) == SparseMatrix{1, 1, {0, 1}, {0}, {2}});
+  const std::string other = directory.write("w.h5", "\x89HDF");
   CHECK(error_of([&] { read_weights(other); }) ==
         other +
             ": unknown kind of weights file; expected a name that ends in .mtx, .smtx, .npy, .safetensors or "
             ".safetensors.index.json");
-  const std::string matrix = write(directory.path / "w.mtx", "").string();
+  const std::string matrix = directory.write("w.mtx", "");
   CHECK(error_of([&] { read_weights(matrix, {"cell"}); }) ==
         matrix + ": the file holds one matrix without a name; found a request for 'cell'");
 }

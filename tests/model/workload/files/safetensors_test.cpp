@@ -3,13 +3,10 @@
 #include "model/workload/files/weights_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 
-#include <unistd.h>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -62,19 +59,15 @@ std::string error_in_header(std::string_view header, std::string_view tensor = "
 }  // namespace
 
 TEST_CASE("a tensor written to a file reads back without its zeros", "[safetensors][fast]") {
-  std::string name = (std::filesystem::temp_directory_path() / "onchip-safetensors-XXXXXX").string();
-  REQUIRE(::mkdtemp(name.data()) != nullptr);
-  const std::filesystem::path directory = name;
-  const auto file = directory / "w.safetensors";
-  std::ofstream(file, std::ios::binary) << file_of(kHeader, kData);
+  const Folder directory;
+  const std::string file = directory.write("w.safetensors", file_of(kHeader, kData));
   CHECK(read_safetensors(file) == kMatrix);
   CHECK(read_weights(file, {"w"}) == kMatrix);
   const auto missing = directory / "v.safetensors";
   CHECK(error_of([&] { read_weights(missing); }) ==
         missing.string() + ": cannot read the file: No such file or directory");
-  CHECK(error_of([&] { read_safetensors(directory); }) ==
-        directory.string() + ": cannot read the file: it is a directory");
-  std::filesystem::remove_all(directory);
+  CHECK(error_of([&] { read_safetensors(directory.path()); }) ==
+        directory.path().string() + ": cannot read the file: it is a directory");
 }
 
 TEST_CASE("every half that is finite and not zero reads back exactly", "[safetensors][fast]") {

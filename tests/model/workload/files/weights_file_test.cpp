@@ -6,11 +6,9 @@
 #include "model/base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/error_of.hpp"
+#include "tests/folder.hpp"
 
-#include <unistd.h>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -39,26 +37,6 @@ std::string npy_header(const std::string& type, const std::string& order, const 
 std::string safetensors(const std::string& header, const std::string& data) {
   return bytes_of(std::vector<std::uint64_t>{header.size()}) + header + data;
 }
-
-class Directory {
- public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "onchip-weights-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return (path_ / name).string();
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace
 
@@ -92,7 +70,7 @@ TEST_CASE("NumPy arrays of every version, order and type are read", "[weights_fi
 }
 
 TEST_CASE("the shard that has the tensor is found by the index of a checkpoint", "[weights_file][fast]") {
-  const Directory directory;
+  const Folder directory;
   directory.write("a.safetensors", safetensors(R"({"l.weight_hh":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},
       "l.weight_ih":{"dtype":"F32","shape":[0,3],"data_offsets":[0,0]}})",
                                                kRows));
@@ -102,16 +80,14 @@ TEST_CASE("the shard that has the tensor is found by the index of a checkpoint",
       R"({"metadata":{},"weight_map":{"l.weight_hh":"a.safetensors","l.weight_ih":"a.safetensors","fc":"b.safetensors"}})");
   CHECK(read_weights(index) == kMatrix);
   CHECK(read_weights(index, {"l.weight_hh"}) == kMatrix);
-  CHECK(error_of([&] { read_weights(index, {"fc"}); }).find("b.safetensors: cannot read the file") !=
-        std::string::npos);
+  CHECK(says(error_of([&] { read_weights(index, {"fc"}); }), "b.safetensors: cannot read the file"));
   for (const char* bad : {"[]", "{", R"({"weight_map":[]})", R"({"weight_map":{"w":1}})"}) {
-    CHECK(error_of([&] { read_weights(directory.write("bad.json", bad)); }).find("expected the index") !=
-          std::string::npos);
+    CHECK(says(error_of([&] { read_weights(directory.write("bad.json", bad)); }), "expected the index"));
   }
 }
 
 TEST_CASE("a pruned weight is found with its mask in another shard", "[weights_file][fast]") {
-  const Directory directory;
+  const Folder directory;
   directory.write("a.safetensors", safetensors(R"({"w_orig":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
                                                bytes_of(std::vector<float>{1.5F, 7, -2, 7, 4, 7})));
   directory.write("b.safetensors",
@@ -123,7 +99,7 @@ TEST_CASE("a pruned weight is found with its mask in another shard", "[weights_f
 
 TEST_CASE("weights are read transposed on request, and of one direction as they are", "[weights_file][fast]") {
   CHECK(transposed(transposed(kMatrix)) == kMatrix);
-  const Directory directory;
+  const Folder directory;
   const std::string file = directory.write("w.npy", npy(npy_header("<f4", "False", "(3, 2)"), kColumns));
   CHECK(read_weights(file, {.transpose = true}) == kMatrix);
   CHECK(parse_safetensors(safetensors(R"({"R":{"dtype":"F32","shape":[1,2,3],"data_offsets":[0,24]}})", kRows),
@@ -141,11 +117,11 @@ TEST_CASE("the only tensor that has the shape of recurrent weights needs no name
   CHECK(rows({.gates = 4}) == 4);
   CHECK(rows({.gates = 1}) == 2);
   CHECK(rows({.transpose = true, .gates = 3}) == 1);
-  CHECK(error_of([&] { rows({}); }).find("name one of them") != std::string::npos);
+  CHECK(says(error_of([&] { rows({}); }), "name one of them"));
 }
 
 TEST_CASE("checkpoints of PyTorch and archives of NumPy say how to save what is read", "[weights_file][fast]") {
-  const Directory directory;
+  const Folder directory;
   for (const char* bytes : {"PK\x03\x04...", "\x80\x02}q"}) {
     const std::string file = directory.write("model.bin", bytes);
     CHECK(error_of([&] { read_weights(file); }) ==
@@ -153,8 +129,7 @@ TEST_CASE("checkpoints of PyTorch and archives of NumPy say how to save what is 
               ": a PyTorch checkpoint; save it as safetensors: python3 -c \"import torch, safetensors.torch as s; "
               "s.save_file(torch.load('model.bin', map_location='cpu'), 'model.safetensors')\"");
   }
-  CHECK(error_of([&] { read_weights(directory.write("w.npz", "PK\x03\x04")); }).find("numpy.save") !=
-        std::string::npos);
+  CHECK(says(error_of([&] { read_weights(directory.write("w.npz", "PK\x03\x04")); }), "numpy.save"));
 }
 
 TEST_CASE("compressed weights are read as what they hold", "[weights_file][fast]") {
@@ -169,7 +144,7 @@ TEST_CASE("compressed weights are read as what they hold", "[weights_file][fast]
     }
     return bytes;
   };
-  const Directory directory;
+  const Folder directory;
   const std::string file = directory.write("W.MTX.GZ", hex(kGzip));
   CHECK(read_weights(file) == SparseMatrix{1, 2, {0, 1}, {1}, {4}});
 }
