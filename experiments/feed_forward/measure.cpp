@@ -7,9 +7,9 @@
 #include "kernels/api/inference_plan.hpp"
 #include "kernels/api/kernel_inference.hpp"
 #include "kernels/baselines/feed_forward.hpp"
-#include "kernels/feed_forward/programs.hpp"
-#include "kernels/feed_forward/network/fleet.hpp"
 #include "kernels/feed_forward/network/batched_inference.hpp"
+#include "kernels/feed_forward/network/fleet.hpp"
+#include "kernels/feed_forward/programs.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/runtime/timing.hpp"
@@ -346,10 +346,10 @@ Columns<MeasuredInference> make_inference_columns() {
                       [](const Row& row) { return Json(row.inference.wrongly_alive); });
   columns.add_to_json("wrongly_dead", "images that should be alive",
                       [](const Row& row) { return Json(row.inference.wrongly_dead); });
-  columns.add("open_narrow", "", "undecided images: the bounds of one 16-bit half do not tell",
-              found(&Inference::open_narrow), "open/narrow");
-  columns.add("open_wide", "", "those of two halves: computed in the reference's order", found(&Inference::open_wide),
-              "open/wide");
+  columns.add("undecided_narrow", "", "undecided images: the bounds of one 16-bit half do not tell",
+              found(&Inference::undecided_narrow), "undecided/narrow");
+  columns.add("undecided_wide", "", "those of two halves: computed in the reference's order",
+              found(&Inference::undecided_wide), "undecided/wide");
   columns.add(
       "image_layers", "", "images alive before each layer, summed",
       [](const Row& row) { return row.task.reference.image_layers(); }, "image_layers/reference");

@@ -49,8 +49,8 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       bitmaps_(program.add_array(sizeof(std::uint32_t) * bitmap_words(inputs_) * most_images)),
       results_(program.add_array(sizeof(std::uint32_t) * result_words())),
       image_count_(program.add_array(sizeof(std::uint32_t))),
-      open_narrow_(program.add_array(sizeof(std::uint32_t) * most_images)),
-      open_wide_(program.add_array(sizeof(std::uint32_t) * most_images)),
+      undecided_narrow_(program.add_array(sizeof(std::uint32_t) * most_images)),
+      undecided_wide_(program.add_array(sizeof(std::uint32_t) * most_images)),
       records_(program.add_array(layout.records)),
       remainder_(program.add_array(layout.remainder)),
       remainder_begin_(program.add_array(layout.remainder_begin)) {
@@ -76,8 +76,8 @@ ProgramNode BoundsProof::zeros(ArrayPlaces at) const {
 
 void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const ImageList& list,
                         const AddBound& bound) const {
-  const ImageList narrow{array_at<std::uint32_t>(at, open_narrow_), count(at, phases_)};
-  const ImageList wide{array_at<std::uint32_t>(at, open_wide_), narrow.count + 1};
+  const ImageList narrow{array_at<std::uint32_t>(at, undecided_narrow_), count(at, phases_)};
+  const ImageList wide{array_at<std::uint32_t>(at, undecided_wide_), narrow.count + 1};
   const auto add = [&](ProgramNode node, std::vector<int> after) {
     node.stream = kBeside;
     node.after = std::move(after);
@@ -146,8 +146,8 @@ Inference BoundsProof::read(std::span<const std::uint32_t> results) const {
   for (std::size_t phase = 1; phase < phases_; ++phase) {
     inference.entering.push_back(static_cast<int>(counts[phase]));
   }
-  inference.open_narrow = static_cast<int>(counts[phases_]);
-  inference.open_wide = static_cast<int>(counts[phases_ + 1]);
+  inference.undecided_narrow = static_cast<int>(counts[phases_]);
+  inference.undecided_wide = static_cast<int>(counts[phases_ + 1]);
   return inference;
 }
 

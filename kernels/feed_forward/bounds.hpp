@@ -72,7 +72,7 @@ class BoundsProof {
   bool is_wide_;      // features of fp32 are in device memory
   int exact_, open_;  // kernels
   int weights_, slices_, layer_slices_, biases_, rows_, scratch_ = -1;
-  int bitmaps_, results_, image_count_, open_narrow_, open_wide_;
+  int bitmaps_, results_, image_count_, undecided_narrow_, undecided_wide_;
   int records_, remainder_, remainder_begin_;
 };
 

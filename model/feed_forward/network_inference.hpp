@@ -15,8 +15,8 @@ namespace onchip {
 struct Inference {
   std::vector<int> categories;  // images with a non-zero feature after the last layer, from 0
   std::vector<int> entering;    // images that enter each phase
-  int open_narrow = 0;          // images that the bounds of one word do not decide
-  int open_wide = 0;            // those of two words: computed in the reference's order
+  int undecided_narrow = 0;     // images that the bounds of one word do not decide
+  int undecided_wide = 0;       // those of two words: computed in the reference's order
   int kept = 0;                 // images whose features were kept, by a program that does so
   double wall_ms = 0;           // from the launch to the categories
 };

@@ -109,8 +109,8 @@ void add_part(Inference& sum, const Inference& part, const std::function<int(int
   for (std::size_t phase = 0; phase < part.entering.size(); ++phase) {
     sum.entering[phase] += part.entering[phase];
   }
-  sum.open_narrow += part.open_narrow;
-  sum.open_wide += part.open_wide;
+  sum.undecided_narrow += part.undecided_narrow;
+  sum.undecided_wide += part.undecided_wide;
   sum.kept += part.kept;
   sum.wall_ms += part.wall_ms;
 }

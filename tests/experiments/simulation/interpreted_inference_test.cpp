@@ -144,7 +144,7 @@ TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", 
     const Bitmaps drawn = random_images(images, network.neurons.front(), 5);
     inference.upload(drawn);
     const Inference result = inference.infer();
-    CHECK(result.open_wide > 0);
+    CHECK(result.undecided_wide > 0);
     CHECK(result.categories == infer_reference(network, drawn).categories);
   }
 }

@@ -2,7 +2,7 @@
 // Networks and images that tests of feed-forward kernels share, on a GPU or interpreted.
 #pragma once
 
-#include "kernels/feed_forward/network/inference_executor.hpp"
+#include "kernels/feed_forward/network/batched_inference.hpp"
 #include "model/feed_forward/reference.hpp"
 #include "tests/catch.hpp"
 
