@@ -9,6 +9,7 @@
 #include "experiments/reports/recurrent_report.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
+#include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
@@ -497,8 +498,13 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
 #ifdef ONCHIP_HAS_CUDA
   if (options->flag("columns")) {
-    std::vector<ColumnGroup> groups{measured_plan_columns().group("recurrent networks"), baseline_column_group(),
-                                    whole_network_columns(), training_columns()};
+    std::vector<ColumnGroup> groups{recurrent_columns(Binding::term).group("answers: a step of a recurrent network"),
+                                    columns_of(TrainingCase()).group("answers: a training"),
+                                    columns_of(FeedForwardCase()).group("answers: a feed-forward network"),
+                                    measured_plan_columns().group("recurrent networks"),
+                                    baseline_column_group(),
+                                    whole_network_columns(),
+                                    training_columns()};
     std::ranges::move(inference_column_groups(), std::back_inserter(groups));
     Output(*options).write(explain(groups));
     return 0;

@@ -8,6 +8,7 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/keys.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,14 +24,11 @@
 namespace onchip {
 namespace {
 
-// Workloads whose questions have a key.
-enum Of : unsigned { kOfStep = 1, kOfInference = 2, kOfTraining = 4, kOfNetworks = 5, kOfAll = 7 };
-
 // A key of an object, and what reads its value.
 struct QuestionKey {
   std::string_view name;
   std::function<void(const Json&)> read;
-  unsigned of = kOfAll;
+  unsigned of = kOfAll;  // workloads whose questions have it
 };
 
 // Throws InputError for a key that is none of these, with the nearest, for one that another workload has, and for a
@@ -50,10 +48,8 @@ void read_object(const Json& object, std::string_view where, std::span<const Que
                        did_you_mean(name, names));
     }
     if ((key->of & of) == 0) {
-      throw InputError("question: '" + name + "' is not of " +
-                       (of == kOfStep        ? "a recurrent network's step"
-                        : of == kOfInference ? "a feed-forward network"
-                                             : "a training"));
+      const auto asked = std::ranges::find_if(kSwept, [&](const SweptInfo& info) { return bit(info.swept) == of; });
+      throw InputError("question: '" + name + "' is not of " + std::string(asked->what));
     }
     try {
       key->read(value);
@@ -120,11 +116,11 @@ unsigned workload_of(const Json& question) {
   if (is_feed_forward && mode == "train") {
     throw InputError("question: mode: a feed-forward network is not trained");
   }
-  return is_feed_forward ? kOfInference : mode == "train" ? kOfTraining : kOfStep;
+  return is_feed_forward ? kOfFeedForward : mode == "train" ? kOfTraining : kOfRecurrent;
 }
 
 void read_plan(const std::string& text, unsigned of, Given& given) {
-  if (of == kOfInference) {
+  if (of == kOfFeedForward) {
     given.inference = read_inference_constraints(text);
   } else if (of == kOfTraining) {
     given.training.plan = parse_plan_as<TrainingPlan>(text);
@@ -156,14 +152,14 @@ Given read_question(const Json& question, unsigned of) {
       {"mode", [](const Json&) {}},
       {"network",
        [&](const Json& value) {
-         if (of == kOfInference) {
+         if (of == kOfFeedForward) {
            given.feed_forward.network = text(value);
          } else {
            read_network(value, configuration.network);
          }
        }},
-      {"mask", [&](const Json& value) { configuration.mask = parse_mask(text(value)); }, kOfNetworks},
-      {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }, kOfNetworks},
+      {"mask", [&](const Json& value) { configuration.mask = parse_mask(text(value)); }, kOfBoth},
+      {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }, kOfBoth},
       {"constraints",
        [&](const Json& value) {
          if (of == kOfTraining) {
@@ -172,19 +168,19 @@ Given read_question(const Json& question, unsigned of) {
            read_constraints(value, configuration.constraints);
          }
        },
-       kOfNetworks},
+       kOfBoth},
       {"plan", [&](const Json& value) { read_plan(text(value), of, given); }},
       {"stash", [&](const Json& value) { given.training.stash = parse_stash(text(value)); }, kOfTraining},
-      {"layers", [&](const Json& value) { given.of_stack().layers = whole(value, "layers", 1, kMostLayers); },
-       kOfNetworks},
-      {"bidirectional", [&](const Json& value) { given.of_stack().bidirectional = value.get<bool>(); }, kOfNetworks},
-      {"input", [&](const Json& value) { given.of_stack().input = whole(value, "input", 1, kMaxHidden); }, kOfNetworks},
+      {"layers", [&](const Json& value) { given.of_stack().layers = whole(value, "layers", 1, kMostLayers); }, kOfBoth},
+      {"bidirectional", [&](const Json& value) { given.of_stack().bidirectional = value.get<bool>(); }, kOfBoth},
+      {"input", [&](const Json& value) { given.of_stack().input = whole(value, "input", 1, kMaxHidden); }, kOfBoth},
       {"images", [&](const Json& value) { images.images = value.is_number() ? value.dump() : text(value); },
-       kOfInference},
-      {"alive", [&](const Json& value) { images.alive = value.get<double>(); }, kOfInference},
-      {"sample", [&](const Json& value) { images.sample = whole(value, "sample", 1, 2147483647); }, kOfInference},
-      {"gpus", [&](const Json& value) { given.feed_forward.gpus = whole(value, "gpus", 1, kMostGpus); }, kOfInference},
-      {"granule", [&](const Json& value) { given.granule = whole(value, "granule", 1, kMostGranule); }, kOfNetworks},
+       kOfFeedForward},
+      {"alive", [&](const Json& value) { images.alive = value.get<double>(); }, kOfFeedForward},
+      {"sample", [&](const Json& value) { images.sample = whole(value, "sample", 1, 2147483647); }, kOfFeedForward},
+      {"gpus", [&](const Json& value) { given.feed_forward.gpus = whole(value, "gpus", 1, kMostGpus); },
+       kOfFeedForward},
+      {"granule", [&](const Json& value) { given.granule = whole(value, "granule", 1, kMostGranule); }, kOfBoth},
       {"set", texts(given.changes)},
       {"target", texts(given.targets)},
       {"vary", texts(given.vary)},
@@ -198,7 +194,7 @@ Given read_question(const Json& question, unsigned of) {
 }
 
 Question question_of(const ChipFile& chip, const Given& given, unsigned of) {
-  if (of == kOfInference) {
+  if (of == kOfFeedForward) {
     FeedForwardQuestion question = question_of(chip, given.feed_forward);
     question.constraints = given.inference;
     return question;
@@ -214,7 +210,7 @@ void check_question(const Given& given, unsigned of) {
   if (given.is_backwards() && asked != "what_if") {
     throw InputError("question: target, vary and price are of what_if, not of " + in_quotes(asked));
   }
-  if (of == kOfInference) {
+  if (of == kOfFeedForward) {
     return;
   }
   const bool has_plan = given.configuration.plan || given.training.plan;
@@ -222,7 +218,7 @@ void check_question(const Given& given, unsigned of) {
     throw InputError("how large is the network? expected a hidden size or a matrix");
   }
   check(given.configuration);
-  if (given.stack && of == kOfStep && asked != "predict") {
+  if (given.stack && of == kOfRecurrent && asked != "predict") {
     throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
   }
 }
@@ -271,7 +267,7 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   const unsigned of = workload_of(question);
   Given given = read_question(question, of);
   if (weights != nullptr) {
-    if (of == kOfInference) {
+    if (of == kOfFeedForward) {
       throw InputError("question: a feed-forward network has its own weights: expected no matrix");
     }
     take_matrix(given.configuration, *weights);

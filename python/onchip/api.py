@@ -197,6 +197,12 @@ def ask_text(chip, question, matrix=None):
     return _text("onchip_ask", chip._handle, question.encode(), None if matrix is None else matrix._handle)
 
 
+def ask(chip, question, matrix=None):
+    """The answer to any question, both dicts, e.g. {"ask": "fit", "mode": "train", "network": {"cell": "lstm", "batch": 64}}
+    or {"ask": "predict", "network": "spdnn:1024x120", "gpus": 2}. What stands in a question: model/ask/ask.hpp."""
+    return json.loads(ask_text(chip, json.dumps(question), matrix))
+
+
 def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraints, steps=None, **others):
     network = {"cell": cell, "hidden": hidden, "batch": batch, "density": density, "precision": precision}
     network["steps"] = steps
@@ -204,7 +210,7 @@ def _ask(what, chip, cell, matrix, hidden, batch, density, precision, constraint
     for part in (question, network):
         for key in [key for key, value in part.items() if value is None]:
             del part[key]
-    return json.loads(ask_text(chip, json.dumps(question), matrix))
+    return ask(chip, question, matrix)
 
 
 def predict(chip, cell, hidden=None, batch=1, density=None, precision="fp16", mask=None, matrix=None, plan=None,

@@ -91,6 +91,20 @@ class Fits(unittest.TestCase):
         self.assertEqual(len(sequence["parts"]), 12)
         self.assertGreater(sequence["us"], 4 * 99 * step["step_us"])
 
+    def test_any_workload_is_asked_as_a_dict(self):
+        lstm = {"mode": "train", "network": {"cell": "lstm", "batch": 64}, "granule": 256}
+        largest = onchip.ask("h200", {"ask": "fit", **lstm})
+        self.assertTrue(largest["fits"])
+        self.assertEqual(largest["plan"]["family"], "dense_training")
+        self.assertEqual(largest["network"]["hidden"], largest["limits"][0]["largest"])
+        images = {"network": "spdnn:1024x12", "images": 5000, "alive": 0.25}
+        ranked = onchip.ask("h200", {"ask": "rank", **images})["plans"]
+        self.assertEqual(ranked[0]["ms"], onchip.ask("h200", {"ask": "predict", **images})["ms"])
+        self.assertEqual({plan["family"] for plan in ranked}, {"blocks", "streamed", "dense_layer", "unstructured", "staged"})
+        for wrong in ({**images, "layers": 2}, {**lstm, "gpus": 2}, {**images, "mode": "train"}):
+            with self.assertRaises(onchip.InputError):
+                onchip.ask("h200", {"ask": "predict", **wrong})
+
     def test_a_row_of_a_sweep_is_a_prediction_and_its_front_is_what_no_row_beats(self):
         axes = ({"hidden": [512, 1024]}, "batch=1,4")
         rows = onchip.sweep("h200", *axes, cell="lstm", density=0.1, column=["per_sample=step_us/batch"], where="fits")
