@@ -211,6 +211,40 @@ void read_expected(const RecipeReader& reader, Recipe& recipe, const toml::node&
                            {"within", [&](const toml::node& n) { recipe.within = share_of(n); }}});
 }
 
+namespace {
+
+// What parts of a recipe need of each other. Throws InputError.
+void check_whole(const Recipe& recipe) {
+  const bool is_computed = !recipe.value.empty();
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) {
+      throw InputError(what);
+    }
+  };
+  require(!recipe.claim.empty() && !recipe.paper.empty() && !recipe.place.empty(),
+          "a recipe needs claim, paper and place");
+  require(!std::isfinite(recipe.published) || !recipe.mark.empty(), "a published value needs its mark");
+  require(is_computed == is_tested(recipe.expected),
+          "a claim that is tested needs a value to compute, others have none");
+  require(is_computed == (!recipe.networks.empty() && !recipe.ways.empty() && !recipe.tested.empty()),
+          "a value needs networks ([[network]]), ways ([way.NAME]) and who is tested");
+  for (const ClaimedNetwork& network : recipe.networks) {
+    const bool is_feed_forward = !network.feed_forward.empty();
+    require(std::ranges::all_of(recipe.ways, [&](const RecipeWay& way) { return way.plan.empty() != is_feed_forward; }),
+            "feed-forward networks need ways with a staged plan, others have none");
+    require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
+            "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
+  }
+  const auto columns = std::ranges::count_if(recipe.ways, [](const RecipeWay& way) { return !way.column.empty(); });
+  require(columns == 0 || (columns == std::ssize(recipe.ways) && recipe.rows.size() == 1 &&
+                           recipe.tested == std::vector{Engine::measured}),
+          "a claim about training has a column for each way, one file of rows, and is decided by what was measured");
+  require(recipe.expected == Verdict::replicated || !recipe.cause.empty(),
+          "what is not replicated needs a cause under [expect]");
+}
+
+}  // namespace
+
 Recipe read_recipe(const std::filesystem::path& file) {
   const MappedFile mapped(file);
   const RecipeReader reader(file.string());
@@ -264,35 +298,7 @@ Recipe read_recipe(const std::filesystem::path& file) {
       return network;
     });
   }
-  reader.at(root.source(), [&] {
-    const bool is_computed = !recipe.value.empty();
-    const auto require = [](bool holds, const char* what) {
-      if (!holds) {
-        throw InputError(what);
-      }
-    };
-    require(!recipe.claim.empty() && !recipe.paper.empty() && !recipe.place.empty(),
-            "a recipe needs claim, paper and place");
-    require(!std::isfinite(recipe.published) || !recipe.mark.empty(), "a published value needs its mark");
-    require(is_computed == is_tested(recipe.expected),
-            "a claim that is tested needs a value to compute, others have none");
-    require(is_computed == (!recipe.networks.empty() && !recipe.ways.empty() && !recipe.tested.empty()),
-            "a value needs networks ([[network]]), ways ([way.NAME]) and who is tested");
-    for (const ClaimedNetwork& network : recipe.networks) {
-      const bool is_feed_forward = !network.feed_forward.empty();
-      require(
-          std::ranges::all_of(recipe.ways, [&](const RecipeWay& way) { return way.plan.empty() != is_feed_forward; }),
-          "feed-forward networks need ways with a staged plan, others have none");
-      require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
-              "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
-    }
-    const auto columns = std::ranges::count_if(recipe.ways, [](const RecipeWay& way) { return !way.column.empty(); });
-    require(columns == 0 || (columns == std::ssize(recipe.ways) && recipe.rows.size() == 1 &&
-                             recipe.tested == std::vector{Engine::measured}),
-            "a claim about training has a column for each way, one file of rows, and is decided by what was measured");
-    require(recipe.expected == Verdict::replicated || !recipe.cause.empty(),
-            "what is not replicated needs a cause under [expect]");
-  });
+  reader.at(root.source(), [&] { check_whole(recipe); });
   return recipe;
 }
 

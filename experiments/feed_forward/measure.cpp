@@ -293,12 +293,9 @@ Json nodes_json(const std::vector<std::pair<std::string, double>>& nodes) {
 
 constexpr const char* kWallHelp = "from bitmaps in device memory to categories in host memory";
 
-Columns<MeasuredInference> make_inference_columns() {
+// The network, its images, its plan and what was found of its structure.
+void add_what_was_run(Columns<MeasuredInference>& columns) {
   using Row = MeasuredInference;
-  Columns<Row> columns;
-  const auto found = [](auto get) {
-    return [get](const Row& row) { return to_value(std::invoke(get, row.inference.found->last)); };
-  };
   columns.add("network", "", "as it is asked for", [](const Row& row) { return row.task.network.name; });
   columns.add("images", "", "where they are from", &Row::images, "images/source");
   columns.add(
@@ -321,6 +318,15 @@ Columns<MeasuredInference> make_inference_columns() {
   columns.add(
       "write_conflicts", "", "and in writes", [](const Row& row) { return row.found().writes.extra; },
       "structure/write_conflicts");
+}
+
+Columns<MeasuredInference> make_inference_columns() {
+  using Row = MeasuredInference;
+  Columns<Row> columns;
+  const auto found = [](auto get) {
+    return [get](const Row& row) { return to_value(std::invoke(get, row.inference.found->last)); };
+  };
+  add_what_was_run(columns);
   columns.add(
       "order", "", "of the images",
       [](const Row& row) { return row.on_gpus.survivors_first ? "survivors-first" : "given"; }, "gpus/order");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "experiments/command/configuration_rows.hpp"
+#include "experiments/command/output.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measured_plans.hpp"
 #include "model/answer/case_columns.hpp"

@@ -49,6 +49,19 @@ std::string step_change(const ShownSide& base, const ShownSide& changed) {
   return a.fits && b.fits ? told_percent(percent(b.us, a.us), is_told(a, b)) : "";
 }
 
+// The terms of the base's plan, then those that only another plan has.
+std::vector<std::string_view> term_names(const std::vector<Column>& columns) {
+  std::vector<std::string_view> names;
+  for (const Column& column : columns) {
+    for (const Term& term : column.side->terms) {
+      if (std::ranges::find(names, term.name) == names.end()) {
+        names.push_back(term.name);
+      }
+    }
+  }
+  return names;
+}
+
 std::string compare(const ShownWhatIf& answer) {
   std::vector<Column> columns{{"base", &answer.base}};
   for (const ChangeOf<ShownSide>& one : answer.alone) {
@@ -82,16 +95,7 @@ std::string compare(const ShownWhatIf& answer) {
     add(time + ", change %", [&](const ShownSide& side) { return is_base(side) ? "" : step_change(base, side); });
   }
   if (base.time.fits && all.time.fits) {
-    // The terms of the base's plan, then those that only another plan has.
-    std::vector<std::string_view> names;
-    for (const Column& column : columns) {
-      for (const Term& term : column.side->terms) {
-        if (std::ranges::find(names, term.name) == names.end()) {
-          names.push_back(term.name);
-        }
-      }
-    }
-    for (const std::string_view name : names) {
+    for (const std::string_view name : term_names(columns)) {
       add(
           "  " + std::string(name), [&](const ShownSide& side) { return side.number(side.terms[name]); },
           base.terms[name] > 0 ? signed_percent(percent(all.terms[name], base.terms[name])) : "");

@@ -483,6 +483,57 @@ int measure_plans_once(const ChipFile& chip, const Configuration& configuration,
              : 1;
 }
 
+std::vector<ColumnGroup> all_columns() {
+  std::vector<ColumnGroup> groups{recurrent_columns(Binding::term).group("answers: a step of a recurrent network"),
+                                  columns_of(TrainingCase()).group("answers: a training"),
+                                  columns_of(FeedForwardCase()).group("answers: a feed-forward network"),
+                                  measured_plan_columns().group("recurrent networks"),
+                                  baseline_column_group(),
+                                  whole_network_columns(),
+                                  training_columns()};
+  std::ranges::move(inference_column_groups(), std::back_inserter(groups));
+  return groups;
+}
+
+MeasureOptions read_measure_options(const Options& options) {
+  MeasureOptions measure_options;
+  measure_options.timing.most_samples = static_cast<int>(options.whole("repeats", 1, 100000));
+  measure_options.floor = options.flag("floor");
+  measure_options.clocks = options.flag("clocks");
+  measure_options.baselines = options.flag("baselines");
+  return measure_options;
+}
+
+int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {
+  refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
+  const std::string network = options.text("network");
+  const std::string images = options.given("images") ? options.text("images") : "digits:60000";
+  const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
+  const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
+  const bool are_ways = is_staged || measure_options.baselines;
+  if (is_staged) {
+    check(std::get<StagedPlan>(*plan.plan));
+  }
+  if (are_ways) {
+    refuse_beside(options, measure_options.baselines ? "baselines" : "plan staged", {},
+                  {"gpus", "split", "image-order", "compile-only"});
+  }
+  Output output(options);
+  const ImagesOnGpus on_gpus{
+      .gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1024)) : 1,
+      .split = options.given("split")
+                   ? static_cast<Split>(options.choice("split", options.text("split"), {"dealt", "contiguous"}))
+                   : Split::dealt,
+      .survivors_first = options.given("image-order") &&
+                         options.choice("image-order", options.text("image-order"), {"given", "survivors-first"}) == 1};
+  if (are_ways) {
+    return measure_ways(chip, network, images, plan, measure_options, output);
+  }
+  return options.flag("compile-only")
+             ? compile_feed_forward(chip, network, images, plan, output)
+             : measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
+}
+
 #endif
 
 }  // namespace
@@ -498,15 +549,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
 #ifdef ONCHIP_HAS_CUDA
   if (options->flag("columns")) {
-    std::vector<ColumnGroup> groups{recurrent_columns(Binding::term).group("answers: a step of a recurrent network"),
-                                    columns_of(TrainingCase()).group("answers: a training"),
-                                    columns_of(FeedForwardCase()).group("answers: a feed-forward network"),
-                                    measured_plan_columns().group("recurrent networks"),
-                                    baseline_column_group(),
-                                    whole_network_columns(),
-                                    training_columns()};
-    std::ranges::move(inference_column_groups(), std::back_inserter(groups));
-    Output(*options).write(explain(groups));
+    Output(*options).write(explain(all_columns()));
     return 0;
   }
   const bool is_feed_forward =
@@ -518,12 +561,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   refuse_contradictions(*options);
   const ChipFile chip = read_chip(*options);
-  MeasureOptions measure_options;
-  measure_options.timing.most_samples = static_cast<int>(options->whole("repeats", 1, 100000));
-  measure_options.floor = options->flag("floor");
-  measure_options.clocks = options->flag("clocks");
-  measure_options.baselines = options->flag("baselines");
   Progress progress;
+  MeasureOptions measure_options = read_measure_options(*options);
   measure_options.say = [&](const std::string& what) { progress.show(what); };
   if (options->given("configurations") && !options->flag("compile-only") && options->given("format") &&
       options->text("format") != "csv") {
@@ -533,34 +572,7 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     return measure_training(*options, chip, std::move(training), measure_options);
   }
   if (is_feed_forward) {
-    refuse_beside(*options, "network", {},
-                  {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
-    const std::string network = options->text("network");
-    const std::string images = options->given("images") ? options->text("images") : "digits:60000";
-    const InferenceConstraints plan = read_inference_constraints(options->given("plan") ? options->text("plan") : "");
-    const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
-    const bool are_ways = is_staged || measure_options.baselines;
-    if (is_staged) {
-      check(std::get<StagedPlan>(*plan.plan));
-    }
-    if (are_ways) {
-      refuse_beside(*options, measure_options.baselines ? "baselines" : "plan staged", {},
-                    {"gpus", "split", "image-order", "compile-only"});
-    }
-    Output output(*options);
-    const ImagesOnGpus on_gpus{
-        .gpus = options->given("gpus") ? static_cast<int>(options->whole("gpus", 1, 1024)) : 1,
-        .split = options->given("split")
-                     ? static_cast<Split>(options->choice("split", options->text("split"), {"dealt", "contiguous"}))
-                     : Split::dealt,
-        .survivors_first = options->given("image-order") && options->choice("image-order", options->text("image-order"),
-                                                                            {"given", "survivors-first"}) == 1};
-    if (are_ways) {
-      return measure_ways(chip, network, images, plan, measure_options, output);
-    }
-    return options->flag("compile-only")
-               ? compile_feed_forward(chip, network, images, plan, output)
-               : measure_feed_forward(chip, network, images, on_gpus, plan, measure_options, output);
+    return measure_network(*options, chip, measure_options);
   }
   if (options->given("configurations")) {
     Output output(*options);

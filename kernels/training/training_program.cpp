@@ -402,10 +402,7 @@ struct Builder {
   }
 };
 
-}  // namespace
-
-TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
-                                 const std::string& architecture, const RecurrenceKernels* instead) {
+void check_trainable(const TrainingSize& size, Precision precision) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
     throw InputError("layers are trained on the chip in 'fp16' or 'bf16', not in '" +
                      std::string(info(precision).name) + "'");
@@ -418,25 +415,15 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   of_size(size.hidden, "a hidden size");
   of_size(size.batch, "a batch");
   of_size(size.steps * size.batch, "samples of all steps");
-  const CompileRequest forward =
-      instead ? instead->forward : compile_request(size, precision, plan.forward, false, architecture);
-  const CompileRequest backward =
-      instead ? instead->backward : compile_request(size, precision, plan.backward, true, architecture);
-  Builder b{size, precision, plan, {}, instead == nullptr};
-  KernelProgram program;
-  b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
-  b.forward = program.add_kernel(forward, "recurrence");
-  b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");
-  b.backward = program.add_kernel(backward, "recurrence");
-  b.sum_bias = program.add_kernel(backward, "sum_bias");
-  b.rank_samples = b.has_lengths() ? program.add_kernel(forward, "rank_samples") : -1;
-  b.copy_back = b.copies_rows() ? program.add_kernel(backward, "copy_back") : -1;
+}
 
+// What goes in and comes out, and what is kept between the passes.
+TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, bool has_lengths) {
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
   const std::int64_t inputs = size.steps * size.batch * size.input;
-  TrainingArrays& a = b.arrays;
+  TrainingArrays a;
   a.x = elements(inputs);
   a.w_ih = elements(gate_rows * size.input);
   a.w_hh = elements(gate_rows * size.hidden);
@@ -451,7 +438,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.dy = elements(size.steps * size.directions * state);
   a.hn = elements(state);
   a.cn = elements(cell);
-  a.cells = elements((size.steps + (b.has_lengths() ? 0 : 1)) * cell);
+  a.cells = elements((size.steps + (has_lengths ? 0 : 1)) * cell);
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
   a.dw_hh = elements(gate_rows * size.hidden);
@@ -459,7 +446,32 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   a.db_hh = elements(gate_rows);
   a.dh0 = elements(state);
   a.dc0 = elements(cell);
-  a.gates = b.gates = elements(size.steps * kKept * state);
+  a.gates = elements(size.steps * kKept * state);
+  return a;
+}
+
+}  // namespace
+
+TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
+                                 const std::string& architecture, const RecurrenceKernels* instead) {
+  check_trainable(size, precision);
+  const CompileRequest forward =
+      instead ? instead->forward : compile_request(size, precision, plan.forward, false, architecture);
+  const CompileRequest backward =
+      instead ? instead->backward : compile_request(size, precision, plan.backward, true, architecture);
+  Builder b{size, precision, plan, {}, instead == nullptr};
+  KernelProgram program;
+  b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
+  b.forward = program.add_kernel(forward, "recurrence");
+  b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");
+  b.backward = program.add_kernel(backward, "recurrence");
+  b.sum_bias = program.add_kernel(backward, "sum_bias");
+  b.rank_samples = b.has_lengths() ? program.add_kernel(forward, "rank_samples") : -1;
+  b.copy_back = b.copies_rows() ? program.add_kernel(backward, "copy_back") : -1;
+
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+  b.arrays = add_arrays(program, size, b.has_lengths());
+  b.gates = b.arrays.gates;
   const RecurrenceShape shape = instead ? RecurrenceShape{} : recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = instead ? RecurrenceShape{} : recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);
@@ -470,11 +482,11 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   const std::size_t ranks_bytes = b.has_lengths() ? 8 * size.batch + sizeof(int) * (size.steps + 1) : 0;
   b.ranks = program.add_array(ranks_bytes);
   b.ranks_back = program.add_array(ranks_bytes);
-  b.first_gradient = elements(4 * state);
+  b.first_gradient = program.add_array(2 * static_cast<std::size_t>(4 * state));
   b.products = {.size = size,
                 .precision = precision,
                 .aligned = plan.aligned,
-                .arrays = a,
+                .arrays = b.arrays,
                 .gates = b.gates,
                 .first_gradient = b.first_gradient};
   b.products.add_arrays(program);

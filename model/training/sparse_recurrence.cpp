@@ -144,14 +144,53 @@ Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision pr
   return sparse_recurrence(rows, precision, plan, sms, shared_bytes);
 }
 
+namespace {
+
+constexpr int kMostRegisters = 255;
+
+bool is_possible(const SparseRecurrencePlan& plan, Precision precision, bool is_backward) {
+  const int split = plan.split;
+  return plan.samples >= 1 && (split == 1 || (is_backward && (split == 2 || split == 4))) && plan.ahead >= 4 &&
+         std::has_single_bit(static_cast<unsigned>(plan.ahead)) && plan.buffers >= 0 &&
+         std::has_single_bit(static_cast<unsigned>(plan.load_bytes)) && plan.load_bytes >= info(precision).bytes &&
+         plan.load_bytes <= kWidestLoad;
+}
+
+// A block of threads as a plan of inference has it, for so many rows.
+SparsePlan block_plan(const SparseRecurrencePlan& plan, Precision precision, Storage storage, int lanes, int rows) {
+  SparsePlan block{.storage = storage, .sms = 1, .threads = kThreads, .lanes_per_row = lanes};
+  block.rows_per_group = divided_up(rows, block.groups());
+  // Sixteen sums at once, of as many samples as a load brings.
+  const int element = info(precision).bytes;
+  const int most_rows = std::max(1, 16 * element / std::min(plan.load_bytes, plan.samples * element));
+  block.tile_rows =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min({most_rows, block.rows_per_group, 4}))));
+  block.load_bytes = plan.load_bytes;
+  block.loads_in_flight = plan.loads_in_flight;
+  block.poll_delay = plan.poll_delay;
+  block.promote_every = precision == Precision::fp16 ? 8 : 1;
+  block.chunks_in_flight = 2;
+  return block;
+}
+
+std::string too_many_bytes(std::size_t needed, std::size_t available) {
+  return "they take " + std::to_string(needed) + " bytes of an SM's shared memory; there are " +
+         std::to_string(available);
+}
+
+std::string too_many_rows(int rows, std::int64_t nonzeros) {
+  return "the " + std::to_string(rows) + " rows of an SM with " + std::to_string(nonzeros) +
+         " non-zeros need more registers than the " + std::to_string(kMostRegisters) + " that there are of a thread";
+}
+
+}  // namespace
+
 Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision, const SparseRecurrencePlan& plan,
                                           int sms, std::size_t shared_bytes) {
   const TrainingSize& size = dealt.size();
   const bool is_backward = dealt.is_backward();
   const int split = plan.split, samples = plan.samples;
-  if (samples < 1 || (split != 1 && (!is_backward || (split != 2 && split != 4))) || plan.ahead < 4 ||
-      (plan.ahead & (plan.ahead - 1)) != 0 || !std::has_single_bit(static_cast<unsigned>(plan.load_bytes)) ||
-      plan.buffers < 0 || plan.load_bytes < info(precision).bytes || plan.load_bytes > kWidestLoad) {
+  if (!is_possible(plan, precision, is_backward)) {
     throw InputError("the plan '" + fields_text(plan) + "' is not possible");
   }
   const int element = info(precision).bytes, values = is_backward ? kUnitGates : 1;
@@ -165,7 +204,6 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
   const int columns = units * blocks / split * values;
   // As inference would: two bytes an element, one row a unit.
   const Recurrent network{.cell = Cell::relu, .precision = Precision::fp16, .hidden = rows, .batch = samples};
-  constexpr int kMostRegisters = 255;
   const int of_item = is_backward ? 22 : 18;  // as sm_90 needs them
   std::optional<SparseRecurrence> best;
   int best_slots = 0;
@@ -183,20 +221,10 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
     }
     best.reset();
     for (const int lanes : {4, 8, 16, 32}) {
-      SparsePlan block{.storage = storage, .sms = 1, .threads = kThreads, .lanes_per_row = lanes};
-      block.rows_per_group = divided_up(rows, block.groups());
+      const SparsePlan block = block_plan(plan, precision, storage, lanes, rows);
       if ((plan.lanes != 0 && lanes != plan.lanes) || block.rows_per_group > kMaxRowsPerGroup) {
         continue;
       }
-      // Sixteen sums at once, of as many samples as a load brings.
-      const int most_rows = std::max(1, 16 * element / std::min(plan.load_bytes, samples * element));
-      block.tile_rows =
-          static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min({most_rows, block.rows_per_group, 4}))));
-      block.load_bytes = plan.load_bytes;
-      block.loads_in_flight = plan.loads_in_flight;
-      block.poll_delay = plan.poll_delay;
-      block.promote_every = precision == Precision::fp16 ? 8 : 1;
-      block.chunks_in_flight = 2;
       const SparseGeometry empty(network, block, columns);
       const int items = divided_up(std::int64_t{units} * samples, kThreads / units * units);
       const int most = plan.register_words != 0
@@ -228,17 +256,12 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
     }
   }
   if (!best) {
-    return Found<SparseRecurrence>::nothing(
-        "the non-zeros of W_hh and a state of " + std::to_string(samples) + " samples do not fit on " +
-        std::to_string(sms) + " SMs: " +
-        (units > kThreads
-             ? "an SM would have " + std::to_string(units) + " units, of at most " + std::to_string(kThreads)
-         : least_bytes > 0
-             ? "they take " + std::to_string(least_bytes) + " bytes of an SM's shared memory; there are " +
-                   std::to_string(shared_bytes)
-             : "the " + std::to_string(rows) + " rows of an SM with " + std::to_string(dealt.nonzeros() / blocks) +
-                   " non-zeros need more registers than the " + std::to_string(kMostRegisters) +
-                   " that there are of a thread"));
+    return Found<SparseRecurrence>::nothing("the non-zeros of W_hh and a state of " + std::to_string(samples) +
+                                            " samples do not fit on " + std::to_string(sms) + " SMs: " +
+                                            (units > kThreads ? "an SM would have " + std::to_string(units) +
+                                                                    " units, of at most " + std::to_string(kThreads)
+                                             : least_bytes > 0 ? too_many_bytes(least_bytes, shared_bytes)
+                                                               : too_many_rows(rows, dealt.nonzeros() / blocks)));
   }
   best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
   best->ring_bytes = std::size_t{2} * plan.ahead * split * static_cast<std::size_t>(best->geometry.exchange_bytes);

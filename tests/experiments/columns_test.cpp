@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named columns: one list of them in all forms of an answer.
+#include "experiments/command/output.hpp"
 #include "model/answer/columns.hpp"
 
 #include "model/base/random.hpp"

@@ -2,10 +2,9 @@
 // The command as a user runs it: a process with arguments, exit status, and what it writes where.
 #pragma once
 
+#include "model/base/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <sys/wait.h>
 
@@ -14,8 +13,6 @@
 #include <string>
 
 namespace onchip {
-
-using Json = nlohmann::json;
 
 struct Run {
   int status = -1;

@@ -77,27 +77,30 @@ __device__ inline void store_everywhere(void* at, u32 value) {
   }
 }
 
+// Adds four products. Without a branch, so that features are read side by side; where there is no weight, -0 leaves every
+// sum as it is.
+template <bool kInShared>
+__device__ __forceinline__ void add_products(float& sum, const float* from, const uint4& four) {
+  const auto read = [](const float* at) { return kInShared ? *at : __ldcg(at); };
+  const u32 weights[4] = {four.x, four.y, four.z, four.w};
+  float products[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const bool is_there = weights[i] != ~0u;
+    const float product = __fmul_rn(from_half(weights[i] >> 16), read(from + (is_there ? weights[i] & 0xffff : 0)));
+    products[i] = is_there ? product : -0.0f;
+  }
+#pragma unroll
+  for (const float product : products) {
+    sum = __fadd_rn(sum, product);
+  }
+}
+
 template <bool kInShared, int kCluster, int kThreads>
 __device__ void run(const Arguments& a, float* features) {
   __shared__ u32 lives[3];  // of the layer, of the next one, and one that becomes zero
   constexpr u32 kStride = kCluster * kThreads / 32;
   const u32 lane = threadIdx.x % 32, rank = blockIdx.x % kCluster, own = threadIdx.x / 32 * kCluster + rank;
-  const auto read = [](const float* at) { return kInShared ? *at : __ldcg(at); };
-  // Without a branch, so that features are read side by side; where there is no weight, -0 leaves every sum as it is.
-  const auto add = [&](float& sum, const float* from, const uint4& four) {
-    const u32 weights[4] = {four.x, four.y, four.z, four.w};
-    float products[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const bool is_there = weights[i] != ~0u;
-      const float product = __fmul_rn(from_half(weights[i] >> 16), read(from + (is_there ? weights[i] & 0xffff : 0)));
-      products[i] = is_there ? product : -0.0f;
-    }
-#pragma unroll
-    for (const float product : products) {
-      sum = __fadd_rn(sum, product);
-    }
-  };
   for (u32 position = blockIdx.x / kCluster; position < *a.count; position += gridDim.x / kCluster) {
     Slice next;
     Place of_next{0, own};
@@ -124,10 +127,10 @@ __device__ void run(const Arguments& a, float* features) {
         float sum = 0;
 #pragma unroll
         for (const uint4& four : slice.fours) {
-          add(sum, from, four);
+          add_products<kInShared>(sum, from, four);
         }
         for (u32 four = slice.range.begin + kAhead; four < slice.range.end; ++four) {
-          add(sum, from, load_four(a, four, slice.range.end));
+          add_products<kInShared>(sum, from, load_four(a, four, slice.range.end));
         }
         sum = __fadd_rn(sum, slice.bias);
         const float feature = sum < 0 ? 0 : sum > a.clip ? a.clip : sum;

@@ -130,6 +130,15 @@ __device__ inline void store_tile(const Memory& memory, const Arguments& a, int 
   }
 }
 
+__device__ __forceinline__ void write_values(float (*target)[kImages], u32 place, const Values& values) {
+  if (place != kNowhere) {
+#pragma unroll
+    for (int r = 0; r < kReads; ++r) {
+      write(target, place, image_of(r), values.of[r]);
+    }
+  }
+}
+
 extern "C" __global__ __launch_bounds__(kThreads,
                                         1) void feed_forward_unstructured(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(128) u8 smem[];
@@ -161,14 +170,6 @@ extern "C" __global__ __launch_bounds__(kThreads,
       }
       any = 0;
       stream.ask_first(source);
-      const auto store = [&](u32 place, const Values& values) {
-        if (place != kNowhere) {
-#pragma unroll
-          for (int r = 0; r < kReads; ++r) {
-            write(target, place, image_of(r), values.of[r]);
-          }
-        }
-      };
       if constexpr (kHeld > 0) {
         Values held[kHeld > 0 ? kHeld : 1];
         u32 place[kHeld > 0 ? kHeld : 1];
@@ -185,12 +186,12 @@ extern "C" __global__ __launch_bounds__(kThreads,
         __syncthreads();
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
-          store(place[h], held[h]);
+          write_values(target, place[h], held[h]);
         }
       } else {
         for (u32 item = 0; item < items; ++item) {
           const u32 place = __ldg(destinations + item * kRows);
-          store(place, run_item(a, stream, source, any));
+          write_values(target, place, run_item(a, stream, source, any));
         }
         buffer = 1 - buffer;
       }

@@ -309,6 +309,30 @@ class Packer {
     into_.put_deltas(lanes);
   }
 
+  using LaneAndPhase = std::pair<int, int>;
+  using SetCounts = std::array<int, kMaxBankSets>;  // of a phase
+
+  // Of the idle places of so many lanes, the one where a load of the set adds the fewest conflicts.
+  std::vector<LaneAndPhase>::iterator least_conflicts(std::vector<LaneAndPhase>& idle,
+                                                      const std::vector<SetCounts>& used, int first_lane, int lanes,
+                                                      int set) const {
+    auto best = idle.end();
+    int least = kWarpLanes;
+    for (auto at = idle.begin(); at != idle.end(); ++at) {
+      if (at->first < first_lane || at->first >= first_lane + lanes) {
+        continue;
+      }
+      const SetCounts& counts = used[at->second];
+      const int most = *std::max_element(counts.begin(), counts.begin() + rule_.bank_sets);
+      const int more = std::max(most, counts[set] + 1) - most;
+      if (2 * more + (most == 1) < least) {
+        least = 2 * more + (most == 1);
+        best = at;
+      }
+    }
+    return best;
+  }
+
   // The groups of a warp that share phases are coloured together: all of them, unless a group has fewer lanes than
   // there are phases.
   void pack_bank_aware(int warp, const std::int32_t* rows) {
@@ -346,13 +370,13 @@ class Packer {
       const int lanes = together * neighbours;
       std::vector<std::int64_t> loaded(static_cast<std::size_t>(lanes) * phases, -1);  // [lanes, phases]: -1: nothing
       LoadedSets sets(lanes, neighbours, phases, rule_.bank_sets);
-      std::vector<std::array<int, kMaxBankSets>> used(phases, std::array<int, kMaxBankSets>{});
+      std::vector<SetCounts> used(phases, SetCounts{});
       const auto place = [&](int lane, int phase, std::int64_t element, int set) {
         loaded[static_cast<std::size_t>(lane) * phases + phase] = element;
         sets.load(lane, phase, set);
         ++used[phase][set];
       };
-      std::vector<std::pair<int, int>> idle;  // lane, phase
+      std::vector<LaneAndPhase> idle;
       for (int lane = 0; lane < lanes; ++lane) {
         for (int phase = 0; phase < phases; ++phase) {
           if (const int set = colouring.set_at(lane, phase); set != PhaseColouring::kNone) {
@@ -365,20 +389,7 @@ class Packer {
       }
       // What no phase can serve without a conflict: where one more costs least.
       for (const Left& item : left) {
-        auto best = idle.end();
-        int least = kWarpLanes;
-        for (auto at = idle.begin(); at != idle.end(); ++at) {
-          if (at->first / neighbours != item.group) {
-            continue;
-          }
-          const auto& counts = used[at->second];
-          const int most = *std::max_element(counts.begin(), counts.begin() + rule_.bank_sets);
-          const int more = std::max(most, counts[item.set] + 1) - most;
-          if (2 * more + (most == 1) < least) {
-            least = 2 * more + (most == 1);
-            best = at;
-          }
-        }
+        const auto best = least_conflicts(idle, used, item.group * neighbours, neighbours, item.set);
         assert(best != idle.end());
         place(best->first, best->second, item.element, item.set);
         idle.erase(best);

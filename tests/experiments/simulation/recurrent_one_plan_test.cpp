@@ -16,13 +16,13 @@
 namespace onchip {
 namespace {
 
-Question drawn_question(Random& random, bool is_dense) {
+RecurrentQuestion drawn_question(Random& random, bool is_dense) {
   const auto pick = [&](const auto&... of) {
     const std::array all{of...};
     return all[random.below(all.size())];
   };
   using enum Precision;
-  Question question{find_chip("h200"), {}};
+  RecurrentQuestion question{find_chip("h200"), {}};
   Configuration& asked = question.configuration;
   asked.network = {.cell = pick(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru),
                    .precision = is_dense ? pick(fp16, bf16) : pick(fp16, bf16, fp32, fp8),
@@ -53,7 +53,7 @@ TEST_CASE("of 50 drawn recurrent networks the predicted, replayed and launched p
   std::map<std::string_view, int> replayed, refused;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Random random(seed, 23);
-    const Question question = drawn_question(random, seed % 2 == 1);
+    const RecurrentQuestion question = drawn_question(random, seed % 2 == 1);
     const Configuration& asked = question.configuration;
     const std::string options = options_of(asked);
     CAPTURE(options);
