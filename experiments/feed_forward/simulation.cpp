@@ -61,12 +61,13 @@ Cells cells_of(const SimulatedPhase& phase, const Chip& chip) {
 }
 
 // chosen_for: images, of a plan that was not given.
-Report report_of(const FeedForward& network, const Chip& chip, const std::string& plan, const std::string& chosen_for,
-                 const StructureSummary& found, const std::vector<SimulatedPhase>& phases) {
+Report report_of(const FeedForward& network, const Chip& chip, const FeedForwardPlan& plan,
+                 const std::string& chosen_for, const StructureSummary& found,
+                 const std::vector<SimulatedPhase>& phases) {
   Report report;
   report.json = {{"network", network.name},
                  {"chip", chip.name},
-                 {"plan", plan},
+                 {"plan", to_json(plan)},
                  {"chosen_for", chosen_for.empty() ? Json() : Json(chosen_for)},
                  {"conflicts", {{"reads", found.reads.extra}, {"writes", found.writes.extra}}},
                  {"phases", Json::array()}};
@@ -77,7 +78,7 @@ Report report_of(const FeedForward& network, const Chip& chip, const std::string
     const Cells cells = cells_of(phase, chip);
     const std::string end = std::to_string(phase.phase.end_layer);
     std::vector<std::string>& row = report.csv.rows.emplace_back(std::vector<std::string>{
-        network.name, chip.name, plan, std::to_string(phase.first_layer), end, text(phase.phase.tile)});
+        network.name, chip.name, to_string(plan), std::to_string(phase.first_layer), end, text(phase.phase.tile)});
     Json json{
         {"first_layer", phase.first_layer}, {"end_layer", phase.phase.end_layer}, {"tile", text(phase.phase.tile)}};
     if (report.csv.rows.size() == 1) {
@@ -99,7 +100,7 @@ Report report_of(const FeedForward& network, const Chip& chip, const std::string
       of_images.rows.push_back({end, std::to_string(*phase.images), fixed(of("rounds"), 0)});
     }
   }
-  report.text = network.name + " on " + chip.name + ": a tile of images on each SM\n\nplan  " + plan +
+  report.text = network.name + " on " + chip.name + ": a tile of images on each SM\n\nplan  " + to_string(plan) +
                 (chosen_for.empty() ? "" : "\n      the best for " + chosen_for) +
                 "\n\nA layer, on average, of one SM:\n" + to_aligned(per_layer);
   if (!of_images.rows.empty()) {
@@ -158,8 +159,7 @@ int simulate_feed_forward(const Options& options, const Chip& chip, int threads)
                       reference ? std::optional(reference->alive[static_cast<std::size_t>(first)]) : std::nullopt});
   }
   progress.clear();
-  output.write(
-      report_of(network, chip, to_string(plan), constraints.plan ? "" : asked.images, summary(structure), phases));
+  output.write(report_of(network, chip, plan, constraints.plan ? "" : asked.images, summary(structure), phases));
   return 0;
 }
 

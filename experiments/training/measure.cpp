@@ -5,7 +5,7 @@
 #include "experiments/measurement/measured_rows.hpp"
 #include "experiments/training/answers.hpp"
 #include "kernels/api/confirmed_plan.hpp"
-#include "kernels/baselines/training/training_baselines.hpp"
+#include "kernels/baselines/training_baselines.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_timing.hpp"

@@ -166,7 +166,8 @@ int run(int number, unsigned seed) {
   const ChipFile file = find_chip("h200");
   const Recurrent relu = network(Cell::relu, 2304);
   bench("sensitivities of relu H=2304 B=4 10 %", [&] {
-    return std::to_string(sensitivities(file, asked_of_chips(relu, RowProfile::uniform(relu), 32)).size()) + " numbers matter";
+    return std::to_string(sensitivities(file, asked_of_chips(relu, RowProfile::uniform(relu), 32)).size()) +
+           " numbers matter";
   });
   return 0;
 }

@@ -2,7 +2,7 @@
 #include "kernels/baselines/libraries.hpp"
 
 #include "kernels/baselines/random_fill.hpp"
-#include "kernels/baselines/training/training_baselines.hpp"
+#include "kernels/baselines/training_baselines.hpp"
 #include "kernels/recurrent/recurrence.hpp"  // from_elements
 #include "model/base/units.hpp"
 

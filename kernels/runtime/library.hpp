@@ -15,8 +15,8 @@ class LibraryRefusal : public CudaError {
 };
 
 // Derive a struct with a member for each function needed, and load each of them in its constructor, by a list
-// X(function)... that ONCHIP_DECLARE and ONCHIP_LOAD are applied to. Never closed: such libraries keep threads and device
-// state.
+// X(function)... that ONCHIP_DECLARE and ONCHIP_LOAD are applied to. Never closed: such libraries keep threads and
+// device state.
 #define ONCHIP_DECLARE(function) decltype(&::function) function = nullptr;
 #define ONCHIP_LOAD(function) load(function, #function);
 class SharedLibrary {

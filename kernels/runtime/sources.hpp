@@ -22,13 +22,13 @@ extern const std::string_view kFeedForwardLayerwiseSource;     // feed_forward/d
 extern const std::string_view kFeedForwardStagedSource;        // feed_forward/device/feed_forward_staged.cu
 extern const std::string_view kFeedForwardUnstructuredSource;  // feed_forward/device/feed_forward_unstructured.cu
 
-extern const std::string_view kArithmeticSource;       // microbench/arithmetic.cu
-extern const std::string_view kBarrierSource;          // microbench/barrier.cu
-extern const std::string_view kClusterSource;          // microbench/cluster.cu
-extern const std::string_view kClusterSumsSource;      // microbench/cluster_sums.cu
-extern const std::string_view kExchangeSource;         // microbench/exchange.cu
-extern const std::string_view kInstructionsSource;     // microbench/instructions.cu
-extern const std::string_view kSharedSource;           // microbench/shared.cu
-extern const std::string_view kShuffleSource;          // microbench/shuffle.cu
+extern const std::string_view kArithmeticSource;    // microbench/arithmetic.cu
+extern const std::string_view kBarrierSource;       // microbench/barrier.cu
+extern const std::string_view kClusterSource;       // microbench/cluster.cu
+extern const std::string_view kClusterSumsSource;   // microbench/cluster_sums.cu
+extern const std::string_view kExchangeSource;      // microbench/exchange.cu
+extern const std::string_view kInstructionsSource;  // microbench/instructions.cu
+extern const std::string_view kSharedSource;        // microbench/shared.cu
+extern const std::string_view kShuffleSource;       // microbench/shuffle.cu
 
 }  // namespace onchip

@@ -43,8 +43,11 @@ std::string to_string(const Plan& plan);
 // Throws InputError with the nearest family's or field's name.
 Plan parse_plan(std::string_view text);
 
-// "a recurrent network", as the plan's workload is called.
-std::string_view workload_name(const Plan& plan);
+// As a workload is called where a plan is of another.
+template <typename W>
+inline constexpr std::string_view kWorkloadName = std::is_same_v<W, Recurrent>     ? "a recurrent network"
+                                                  : std::is_same_v<W, FeedForward> ? "a feed-forward network"
+                                                                                   : "a training, --mode train";
 
 // Whether a workload has a family of this name, or of the name that a plan's text begins with.
 template <typename W>
@@ -55,20 +58,24 @@ bool has_family(std::string_view text) {
   }(std::type_identity<Plan>{});
 }
 
+// The name of the workload that has such a family; "": none has.
+std::string_view workload_of(std::string_view text);
+
 // The same plan, of one workload: RecurrentPlan, FeedForwardPlan or TrainingPlan. Throws InputError for a plan of
 // another.
 template <typename Of>
 Of parse_plan_as(std::string_view text) {
-  const Plan plan = parse_plan(text);
-  return std::visit(
-      [&]<typename P>(const P& of_family) -> Of {
-        if constexpr (std::constructible_from<Of, P>) {
-          return of_family;
-        } else {
-          throw InputError("plan: '" + std::string(P::kName) + "' is a plan of " + std::string(workload_name(plan)));
-        }
-      },
-      plan);
+  const std::string_view of = workload_of(text);
+  if (!of.empty() && of != kWorkloadName<typename std::variant_alternative_t<0, Of>::Workload>) {
+    throw InputError("plan: '" + std::string(text.substr(0, text.find(' '))) + "' is a plan of " + std::string(of));
+  }
+  if constexpr (std::is_same_v<Of, TrainingPlan>) {
+    return parse_training_plan(text);
+  } else if constexpr (std::is_same_v<Of, FeedForwardPlan>) {
+    return parse_feed_forward_plan(text);
+  } else {
+    return parse_recurrent_plan(text);
+  }
 }
 
 }  // namespace onchip

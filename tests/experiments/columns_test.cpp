@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named columns: one list of them in all forms of an answer.
-#include "experiments/command/output.hpp"
 #include "model/answer/columns.hpp"
+#include "experiments/command/output.hpp"
 
 #include "model/base/random.hpp"
 #include "tests/catch.hpp"

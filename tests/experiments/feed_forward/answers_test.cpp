@@ -94,6 +94,7 @@ TEST_CASE("what-if compares a feed-forward network on two chips", "[fast]") {
   const Json json = run_json("what-if" + kShort + change);
   const auto without_seconds = [](Json answer) {
     answer.at("structure").erase("seconds");
+    answer.erase("difference_is_told");
     answer.erase("schema");
     answer.erase("version");
     return answer;
@@ -101,6 +102,31 @@ TEST_CASE("what-if compares a feed-forward network on two chips", "[fast]") {
   CHECK(without_seconds(json.at("base")) == without_seconds(run_json(base)));
   CHECK(without_seconds(json.at("changed")) == without_seconds(run_json(base + change)));
   CHECK(json.at("changed").at("ms") < json.at("base").at("ms"));
+  // Several are compared each alone, too, and the base's numbers ranked.
+  const Json several = run_json("what-if" + kShort + change + " --set sm.count=+50%");
+  CHECK(without_seconds(several.at("alone").at(0)).at("ms") == json.at("changed").at("ms"));
+  CHECK(several.at("alone").at(1).at("change") == "sm.count=+50%");
+  CHECK(several.at("sensitivity").at(0).at("key") == "sm.clock");
+  const Table csv = parse_csv(run("what-if" + kShort + change + " --no-ranking --format csv").out, "csv");
+  CHECK(csv.rows.size() == 2);
+  CHECK(csv.columns.back() == "difference_is_told");
+}
+
+TEST_CASE("a feed-forward network is predicted by the plan that is asked for, or all are ranked", "[fast]") {
+  const Json ranked = run_json("predict" + kShort + "--plan all");
+  REQUIRE(ranked.at("plans").size() == 5);
+  CHECK(ranked.at("plans").at(0).at("family") == "blocks");
+  for (const Json& plan : ranked.at("plans")) {
+    if (plan.contains("ms")) {
+      const Json one = run_json("predict" + kShort + "--plan '" + plan.at("plan").at("text").get<std::string>() + "'",
+                                plan.at("fits") == true ? 0 : 1);
+      CHECK(one.at("ms") == plan.at("ms"));
+    } else {
+      CHECK(plan.at("why").get<std::string>().size() > 10);
+    }
+  }
+  CHECK(says(run("predict" + kShort + "--plan 'sparse_persistent slots=1'").err, "a plan of a recurrent network"));
+  CHECK(says(run("predict --hidden 64 --plan blocks").err, "a plan of a feed-forward network"));
 }
 
 TEST_CASE("what-if finds the least of a chip's numbers for a time, and it is the least", "[fast]") {

@@ -128,9 +128,9 @@ TEST_CASE("regression: sparse training steps take about as long as predicted", "
 TEST_CASE("a sparse training step is predicted, and what was printed is predicted again", "[fast]") {
   const std::string train = "predict --mode train --cell lstm --hidden 1024 --batch 16 --density 0.1 --chip h200 ";
   const Json first = run_json(train);
-  CHECK(run_json(train + "--plan '" + first["text"].get<std::string>() + "'") == first);
+  CHECK(run_json(train + "--plan '" + first["plan"]["text"].get<std::string>() + "'") == first);
   CHECK(first["network"]["density"] == 0.1);
-  CHECK(first["text"].get<std::string>().find("sparse_training gates forward=[samples=") == 0);
+  CHECK(first["plan"]["text"].get<std::string>().find("sparse_training gates forward=[samples=") == 0);
   const Json denser = run_json("predict --mode train --cell lstm --hidden 1024 --batch 16 --density 0.2 --chip h200");
   CHECK(denser["us"].get<double>() > first["us"].get<double>());
 }
@@ -238,7 +238,7 @@ TEST_CASE("plans of a sparse training step are compiled without a GPU, of option
 TEST_CASE("a step that predict printed is predicted again", "[fast]") {
   const std::string train = "predict --mode train --cell gru --hidden 512 --batch 32 --layers 2 --bidirectional ";
   const Json first = run_json(train);
-  const Json again = run_json(train + "--plan '" + first["text"].get<std::string>() + "'");
+  const Json again = run_json(train + "--plan '" + first["plan"]["text"].get<std::string>() + "'");
   CHECK(again == first);
   CHECK(first["phases"].size() > 20);
 }
@@ -274,7 +274,7 @@ TEST_CASE("what-if --mode train compares chips, and finds what reaches a target"
   CHECK(text.status == 0);
   CHECK(says(text.out, "largest hidden"));
   CHECK(says(text.out, "backward"));
-  CHECK(run(ask + "--set sm.clock=+10% --format csv").out.find("case,hidden,step_us") == 0);
+  CHECK(run(ask + "--set sm.clock=+10% --format csv").out.find("case,chip,cell,hidden") == 0);
   const Json target =
       run_json("what-if --mode train --cell lstm --hidden 2560 --batch 16 --chip h100_sxm --vary sm.count");
   CHECK(target["alone"][0]["reached"] == true);
@@ -291,7 +291,7 @@ TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict h
                       "forward_us,directions,problem\n") == 0);
   CHECK(says(rows.out, "takes 512 SMs"));
   const Json predicted = run_json("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
-  CHECK(says(rows.out, predicted["text"].get<std::string>()));
+  CHECK(says(rows.out, predicted["plan"]["text"].get<std::string>()));
   CHECK(says(rows.out, std::to_string(predicted["stash_bytes"].get<std::int64_t>())));
   CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64").out.find("row,cell,hidden,") == 0);
   CHECK(says(

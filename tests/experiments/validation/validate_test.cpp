@@ -292,7 +292,7 @@ TEST_CASE("measured inferences of feed-forward networks are scored by the plan t
   const Json now = run_json("predict" + same);
   const double ms = now.at("ms");
   const std::string header = "network,images,plan,gpus,correct,wall_ms\n", network = "spdnn:1024x6,digits:2000,";
-  const std::string plan = "\"" + now.at("plan").get<std::string>() + "\"";
+  const std::string plan = "\"" + now.at("plan").at("text").get<std::string>() + "\"";
   const std::string file =
       folder.write("h100_sxm/spdnn.csv", header + network + plan + ",1,true," + std::to_string(1.25 * ms) + "\n" +
                                              network + plan + ",1,true," + std::to_string(ms) + "\n");

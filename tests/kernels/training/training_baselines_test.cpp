@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs no GPU, then (tag [gpu]) what does.
-#include "kernels/baselines/training/training_baselines.hpp"
+#include "kernels/baselines/training_baselines.hpp"
 #include "tests/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/baselines/random_fill.hpp"
-#include "kernels/baselines/training/training_baselines.hpp"
+#include "kernels/baselines/training_baselines.hpp"
 #include "kernels/recurrent/recurrence.hpp"  // from_elements
 #include "kernels/runtime/cublas.hpp"
 #include "model/workload/reference.hpp"
