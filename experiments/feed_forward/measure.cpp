@@ -397,7 +397,7 @@ Columns<InferenceBeside> make_way_columns() {
   using Row = InferenceBeside;
   Columns<Row> columns;
   const auto if_ran = [](auto get) {
-    return [get](const Row& row) { return row.way.way.ran() ? to_value(std::invoke(get, row.way)) : Value(); };
+    return [get](const Row& row) { return row.way.way.ran() ? to_value(std::invoke(get, row.way)) : ColumnValue(); };
   };
   columns.add(
       "network", "", "as it is asked for", [](const Row& row) { return row.task.network.name; }, "", In::csv);
@@ -421,12 +421,13 @@ Columns<InferenceBeside> make_way_columns() {
       "wall_ms", "ms", kWallHelp, [](const Row& row) { return row.way.way.time; }, "", "low_ms", "high_ms");
   columns.add("tera_edges_per_s", "", "as the challenge counts: all weights for all images", [](const Row& row) {
     const double edges = static_cast<double>(row.task.weights) * row.task.images.images;
-    return row.way.way.ran() ? Value(1e-12 * edges / (1e-3 * row.way.way.time.median)) : Value();
+    return row.way.way.ran() ? ColumnValue(1e-12 * edges / (1e-3 * row.way.way.time.median)) : ColumnValue();
   });
-  columns.add("predicted_ms", "ms", "of the method of 2020",
-              [](const Row& row) { return row.way.predicted_ms > 0 ? Value(row.way.predicted_ms) : Value(); });
+  columns.add("predicted_ms", "ms", "of the method of 2020", [](const Row& row) {
+    return row.way.predicted_ms > 0 ? ColumnValue(row.way.predicted_ms) : ColumnValue();
+  });
   columns.add_to_json("shared_wavefronts", "predicted, of the method of 2020", [](const Row& row) {
-    return row.way.predicted_ms > 0 ? Value(row.way.shared_wavefronts) : Value();
+    return row.way.predicted_ms > 0 ? ColumnValue(row.way.shared_wavefronts) : ColumnValue();
   });
   columns.add("verdict", "", "`right`, or what is wrong", [](const Row& row) { return row.way.verdict(); });
   columns.add("note", "", "why it has few samples", [](const Row& row) { return row.way.way.note; });

@@ -9,8 +9,8 @@
 namespace onchip {
 namespace {
 
-Value if_any(double value) {
-  return value > 0 ? Value(value) : Value();
+ColumnValue if_any(double value) {
+  return value > 0 ? ColumnValue(value) : ColumnValue();
 }
 
 Columns<MeasuredPlan> make_plan_columns() {
@@ -18,21 +18,24 @@ Columns<MeasuredPlan> make_plan_columns() {
   Columns<Row> columns;
   columns.add_all(configuration_table(), &Row::configuration);
   const auto if_ran = [](auto get) {
-    return [get](const Row& row) { return row.has_run() ? to_value(std::invoke(get, row.measurement)) : Value(); };
+    return
+        [get](const Row& row) { return row.has_run() ? to_value(std::invoke(get, row.measurement)) : ColumnValue(); };
   };
   const auto predicted = [](double Prediction::*us) {
-    return [us](const Row& row) { return row.fits() ? Value(row.ranked.planned->prediction.*us) : Value(); };
+    return
+        [us](const Row& row) { return row.fits() ? ColumnValue(row.ranked.planned->prediction.*us) : ColumnValue(); };
   };
   columns.add("nnz", "", "non-zeros of the weights", &Row::nnz);
   columns.add("family", "", "whose plan it is", [](const Row& row) { return row.ranked.family; });
   columns.add("plan", "", "as text, which `--plan` takes; JSON: also every field by name", [](const Row& row) {
-    return row.fits() && (row.is_kernel() || row.is_timed()) ? Value(to_json(row.ranked.planned->plan)) : Value();
+    return row.fits() && (row.is_kernel() || row.is_timed()) ? ColumnValue(to_json(row.ranked.planned->plan))
+                                                             : ColumnValue();
   });
   columns.add("refused_plan", "", "the model's choice, which the compiler spills",
               [](const Row& row) { return row.refused ? to_string(*row.refused) : ""; });
   columns.add("registers", "", "of a thread, as compiled", if_ran(&Measurement::registers));
   columns.add("gather_wavefronts", "", "wavefronts of the gathers of a step, of the busiest SM",
-              [](const Row& row) { return row.has_run() ? Value(row.gather_wavefronts) : Value(); });
+              [](const Row& row) { return row.has_run() ? ColumnValue(row.gather_wavefronts) : ColumnValue(); });
   columns.add("relative_error", "", "against the reference in double precision", if_ran(&Measurement::relative_error));
   columns.add("tolerance", "", "the error that is allowed", if_ran(&Measurement::tolerance));
   columns.add("correct", "", "whether the results are right; of a library, whether it ran",
@@ -45,8 +48,8 @@ Columns<MeasuredPlan> make_plan_columns() {
                    &Row::step_us, "", "step_low_us", "step_high_us");
   columns.add("off_by_percent", "%", "by how much the prediction is above the measurement", [](const Row& row) {
     return row.fits() && row.is_timed()
-               ? Value(100 * (row.ranked.planned->prediction.step_us / row.step_us().median - 1))
-               : Value();
+               ? ColumnValue(100 * (row.ranked.planned->prediction.step_us / row.step_us().median - 1))
+               : ColumnValue();
   });
   columns.add_time("exchange_us", "us", "with `--floor`: the exchange alone",
                    [](const Row& row) { return row.measurement.exchange_us; });
@@ -92,7 +95,7 @@ Columns<BaselineRow> baseline_columns() {
       "step_us", "us", "whole sequence / steps", [](const BaselineRow& row) { return row.way.time; }, "", "low",
       "high");
   columns.add("ratio", "", "times the time of a step of ours", [](const BaselineRow& row) {
-    return row.way.ran() && row.ours_us > 0 ? Value(row.way.time.median / row.ours_us) : Value();
+    return row.way.ran() && row.ours_us > 0 ? ColumnValue(row.way.time.median / row.ours_us) : ColumnValue();
   });
   columns.add("settings", "", "what it computes, and how", of_way(&Way::settings));
   columns.add("note", "", "why it has few samples", of_way(&Way::note));

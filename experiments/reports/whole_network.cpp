@@ -179,7 +179,8 @@ Columns<MeasuredStack> make_stack_columns() {
               [](const Row& row) { return row.predicted.total.us; });
   columns.add("predicted_products_us", "us", "predicted time of the products", &Row::predicted_products_us);
   columns.add("off_by_percent", "%", "by how much the prediction is above the measurement", [](const Row& row) {
-    return row.whole_us.samples > 0 ? Value(100 * (row.predicted.total.us / row.whole_us.median - 1)) : Value();
+    return row.whole_us.samples > 0 ? ColumnValue(100 * (row.predicted.total.us / row.whole_us.median - 1))
+                                    : ColumnValue();
   });
   return columns;
 }

@@ -125,12 +125,12 @@ Columns<MeasuredStepWay> make_training_columns() {
   };
   const auto of_way = [](auto get) { return [get](const Row& row) { return to_value(std::invoke(get, row.way)); }; };
   const auto if_own = [](auto get) {
-    return [get](const Row& row) { return row.is_own() ? to_value(get(*row.step.own)) : Value(); };
+    return [get](const Row& row) { return row.is_own() ? to_value(get(*row.step.own)) : ColumnValue(); };
   };
   const auto part = [&](const char* name, const char* help, TrainingPart which) {
     columns.add(name, "us", help, if_own([which](const OwnStep& own) {
                   const auto place = static_cast<std::size_t>(which);
-                  return own.ways.parts.ran() ? Value(own.ways.parts.parts[place].median) : Value();
+                  return own.ways.parts.ran() ? ColumnValue(own.ways.parts.parts[place].median) : ColumnValue();
                 }));
   };
   const auto code = [&](const char* name, const char* help, TrainingPart which) {

@@ -75,8 +75,8 @@ Columns<Footprint> make_resource_columns() {
 }
 
 // A time of what fits.
-Value time_value(const Prediction& prediction, double us) {
-  return prediction.footprint.fits ? Value(us) : Value(Json());
+ColumnValue time_value(const Prediction& prediction, double us) {
+  return prediction.footprint.fits ? ColumnValue(us) : ColumnValue(Json());
 }
 
 // What was asked, of the network that was found.
@@ -115,13 +115,13 @@ Columns<RecurrentCase> make_recurrent_columns(Binding binding) {
   add_us("low_us", "its 95 % interval", &Prediction::low_us, "interval_us/0");
   add_us("high_us", "its 95 % interval", &Prediction::high_us, "interval_us/1");
   columns.add("floor_us", "us", "no step is below", of_prediction([](const Prediction& of) {
-                return of.footprint.fits && of.floor_us > 0 ? Value(of.floor_us) : Value(Json());
+                return of.footprint.fits && of.floor_us > 0 ? ColumnValue(of.floor_us) : ColumnValue(Json());
               }));
   for (const std::string_view term : kTerms) {
     columns.add(std::string(term) + "_us", "us", "the term's part of the step",
                 of_prediction([term](const Prediction& of) {
                   const auto* found = std::ranges::find(of.terms, term, &Term::name);
-                  return found == of.terms.end() ? Value() : time_value(of, found->us);
+                  return found == of.terms.end() ? ColumnValue() : time_value(of, found->us);
                 }),
                 "", In::csv);
   }

@@ -8,7 +8,7 @@
 
 namespace onchip {
 
-std::string cell_text(const Value& value, int digits) {
+std::string cell_text(const ColumnValue& value, int digits) {
   struct Text {
     int digits;
     std::string operator()(std::monostate) const { return ""; }
@@ -23,7 +23,7 @@ std::string cell_text(const Value& value, int digits) {
   return std::visit(Text{digits}, value);
 }
 
-void put_in_json(const ColumnInfo& column, const Value& value, Json& json) {
+void put_in_json(const ColumnInfo& column, const ColumnValue& value, Json& json) {
   const auto as_json = [&](const auto& of) {
     using T = std::decay_t<decltype(of)>;
     if constexpr (std::is_same_v<T, std::monostate>) {

@@ -23,12 +23,12 @@ namespace onchip {
 
 // What a row has under a column: nothing where there is none of it. Json: a list or null in JSON only, or an object
 // whose "text" is the cell of CSV.
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Json>;
+using ColumnValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, Json>;
 
 // Of whatever a column's function returns.
 template <typename T>
-Value to_value(const T& value) {
-  if constexpr (std::same_as<T, Value> || std::same_as<T, bool> || std::same_as<T, Json>) {
+ColumnValue to_value(const T& value) {
+  if constexpr (std::same_as<T, ColumnValue> || std::same_as<T, bool> || std::same_as<T, Json>) {
     return value;
   } else if constexpr (std::integral<T>) {
     return static_cast<std::int64_t>(value);
@@ -37,7 +37,7 @@ Value to_value(const T& value) {
   } else if constexpr (std::floating_point<T>) {
     return static_cast<double>(value);
   } else {
-    return value ? to_value(*value) : Value();  // an optional
+    return value ? to_value(*value) : ColumnValue();  // an optional
   }
 }
 
@@ -55,8 +55,8 @@ struct ColumnGroup {
   std::vector<ColumnInfo> columns;
 };
 
-std::string cell_text(const Value& value, int digits);
-void put_in_json(const ColumnInfo& column, const Value& value, Json& json);  // nothing where there is none
+std::string cell_text(const ColumnValue& value, int digits);
+void put_in_json(const ColumnInfo& column, const ColumnValue& value, Json& json);  // nothing where there is none
 Json timing_json(const Timing& timing);
 std::string list_text(const Table& one_row, std::span<const ColumnInfo> columns);
 
@@ -96,7 +96,7 @@ class Columns {
     const auto if_timed = [get](auto of) {
       return [get, of](const Row& row) {
         const Timing timing = std::invoke(get, row);
-        return timing.samples > 0 ? to_value(std::invoke(of, timing)) : Value();
+        return timing.samples > 0 ? to_value(std::invoke(of, timing)) : ColumnValue();
       };
     };
     add(name, unit, help, if_timed(&Timing::median), "", In::csv);
@@ -110,7 +110,7 @@ class Columns {
     const auto bound = [get](double Timing::*of) {
       return [get, of](const Row& row) {
         const Timing timing = std::invoke(get, row);
-        return timing.samples > 0 ? Value(timing.*of) : Value();
+        return timing.samples > 0 ? ColumnValue(timing.*of) : ColumnValue();
       };
     };
     add(low, unit, "2.5 % quantile of the samples", bound(&Timing::low), "", In::csv);
@@ -122,7 +122,7 @@ class Columns {
 
   ColumnGroup group(std::string rows) const { return {std::move(rows), infos_}; }
   const std::vector<ColumnInfo>& infos() const { return infos_; }
-  Value value(const Row& row, std::size_t column) const { return values_[column](row); }
+  ColumnValue value(const Row& row, std::size_t column) const { return values_[column](row); }
 
   // Of the names that are given, or of all.
   Table table(std::span<const Row> rows, const std::vector<std::string_view>& names = {}) const {
@@ -158,7 +158,7 @@ class Columns {
 
  private:
   std::vector<ColumnInfo> infos_;
-  std::vector<std::function<Value(const Row&)>> values_;
+  std::vector<std::function<ColumnValue(const Row&)>> values_;
 };
 
 }  // namespace onchip

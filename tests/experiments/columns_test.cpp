@@ -30,7 +30,7 @@ Columns<Row> columns_of_row() {
   columns.add_to_json("list", "numbers", [](const Row& row) { return Json(row.list); });
   columns.add_time("step_us", "us", "measured", &Row::timing, "", "step_low_us", "step_high_us");
   columns.add("plan", "", "its text, and fields", [](const Row& row) {
-    return row.us ? Value(Json{{"text", "sparse warps=8"}, {"warps", 8}}) : Value();
+    return row.us ? ColumnValue(Json{{"text", "sparse warps=8"}, {"warps", 8}}) : ColumnValue();
   });
   return columns;
 }
@@ -64,9 +64,9 @@ TEST_CASE("what there is none of is empty in CSV, and left out in JSON and lists
   CHECK(columns.json(row).dump() == R"({"name":"c","list":[]})");
   CHECK(columns.list(row) == "name          c\nsamples       0\n");
   // A number that is none is none of it, either.
-  CHECK(cell_text(Value(std::numeric_limits<double>::quiet_NaN()), 6).empty());
+  CHECK(cell_text(ColumnValue(std::numeric_limits<double>::quiet_NaN()), 6).empty());
   Json json = Json::object();
-  put_in_json({"us", "us", "", "us"}, Value(std::numeric_limits<double>::infinity()), json);
+  put_in_json({"us", "us", "", "us"}, ColumnValue(std::numeric_limits<double>::infinity()), json);
   CHECK(json.empty());
 }
 

@@ -241,7 +241,7 @@ Columns<FeedForwardCase> make_columns() {
     return [get](const Row& row) { return to_value(std::invoke(get, row.network->structure)); };
   };
   const auto if_runs = [](auto get) {
-    return [get](const Row& row) { return row.runs() ? to_value(std::invoke(get, row)) : Value(); };
+    return [get](const Row& row) { return row.runs() ? to_value(std::invoke(get, row)) : ColumnValue(); };
   };
   const auto add_ms = [&](const char* name, const char* help, double InferencePrice::*us, const char* place) {
     columns.add(name, "ms", help, if_runs([us](const Row& row) { return 1e-3 * (row.price.*us); }), place);
@@ -272,8 +272,9 @@ Columns<FeedForwardCase> make_columns() {
                       "structure/seconds");
   columns.add("fits", "", "whether features stay on the SMs from layer to layer", &Row::fits);
   columns.add("problem", "", "why no plan of blocks keeps them there", &Row::problem);
-  columns.add_to_json("to_fit", "what alone makes a plan of blocks fit",
-                      [](const Row& row) { return row.problem.empty() ? Value() : Value(to_json(row.to_fit)); });
+  columns.add_to_json("to_fit", "what alone makes a plan of blocks fit", [](const Row& row) {
+    return row.problem.empty() ? ColumnValue() : ColumnValue(to_json(row.to_fit));
+  });
   columns.add("images_per_sm", "", "that an SM holds at once", &Row::images_per_sm, "capacity/images_per_sm");
   columns.add("shared_bytes_needed", "bytes", "of shared memory, at least", &Row::shared_needed,
               "capacity/shared_bytes/needed", In::csv_and_json, kCounts);
@@ -287,12 +288,12 @@ Columns<FeedForwardCase> make_columns() {
                       "capacity/device_bytes");
   columns.add("family", "", "whose plan runs", &Row::family);
   columns.add("plan", "", "as text; JSON: also every field by name",
-              [](const Row& row) { return row.plan ? Value(to_json(*row.plan)) : Value(); });
+              [](const Row& row) { return row.plan ? ColumnValue(to_json(*row.plan)) : ColumnValue(); });
   add_ms("ms", "predicted time of all images", &InferencePrice::us, "");
   add_ms("low_ms", "its 95 % interval", &InferencePrice::low_us, "interval_ms/0");
   add_ms("high_ms", "its 95 % interval", &InferencePrice::high_us, "interval_ms/1");
   columns.add("floor_ms", "ms", "no inference is below", if_runs([](const Row& row) {
-                return row.price.floor_us > 0 ? Value(1e-3 * row.price.floor_us) : Value(Json());
+                return row.price.floor_us > 0 ? ColumnValue(1e-3 * row.price.floor_us) : ColumnValue(Json());
               }));
   columns.add("binding", "", "the largest term", if_runs([](const Row& row) { return row.price.binding(); }));
   columns.add_to_json("terms_ms", "parts of the time by name",

@@ -54,7 +54,7 @@ Columns<TrainingCase> make_columns() {
   Columns<Row> columns;
   const auto of_stack = [](auto get) { return [get](const Row& row) { return std::invoke(get, row.training.stack); }; };
   const auto if_planned = [](auto get) {
-    return [get](const Row& row) { return row.planned ? to_value(std::invoke(get, *row.planned)) : Value(); };
+    return [get](const Row& row) { return row.planned ? to_value(std::invoke(get, *row.planned)) : ColumnValue(); };
   };
   const auto predicted = [&](auto get) {
     return if_planned([get](const PlannedTraining& planned) { return std::invoke(get, planned.prediction); });
@@ -91,7 +91,7 @@ Columns<TrainingCase> make_columns() {
       "resources", "what the busiest SM needs in either pass",
       predicted([](const TrainingPrediction& of) { return resource_columns().json(of.footprint).at("resources"); }));
   columns.add_to_json("phases", "of an iteration, in their order",
-                      [](const Row& row) { return row.planned ? Value(phases_json(row)) : Value(); });
+                      [](const Row& row) { return row.planned ? ColumnValue(phases_json(row)) : ColumnValue(); });
   columns.add("why", "", "it does not fit", &Row::why_not);
   return columns;
 }
