@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program proves which images are alive (model/feed_forward/plan/clusters_plan.hpp), whatever kernel computes the
+// How a program proves which images are alive (model/feed_forward/plan/blocks_plan.hpp), whatever kernel computes the
 // bounds: bits of images, lists of those that are open, the order of launches, and fp32 for what no bound decides.
 #pragma once
 
