@@ -3,8 +3,8 @@
 // last are counted. All SMs do the same, so the states that this one waits for are published when it publishes its own:
 // what one SM stores another sees after the way to L2 and back, with a crossing of its halves (sim/exchange).
 //
-// The instructions and addresses with which kernels/training/device/training_recurrence.cu does some steps of a training
-// recurrence on one SM, forward or backward. Every SM does the same, each with units and columns of its own.
+// The instructions and addresses with which kernels/training/device/training_recurrence.cu does some steps of a
+// training recurrence on one SM, forward or backward. Every SM does the same, each with units and columns of its own.
 //
 //   multiply   polls the turn's state, group after group, and multiplies it (sim/dense/products.hpp); asks for that of
 //              the warp group's next turn
