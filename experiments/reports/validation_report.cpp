@@ -10,7 +10,6 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -246,8 +245,9 @@ void add_chips(const ValidationData& data, Report& report) {
 // Of each family, where there are several, and of the choice between them where networks were measured with several.
 void add_families(const ValidationData& data, Report& report) {
   const auto family_of = [](const ValidationRow& row) { return family_name(*row.configuration.plan); };
-  ScoreGroups groups =
-      score_groups("family", families() | std::views::transform(&FamilyInfo::name), data.rows, family_of);
+  std::vector<std::string_view> names;
+  std::ranges::transform(families(), std::back_inserter(names), &FamilyInfo::name);
+  ScoreGroups groups = score_groups("family", names, data.rows, family_of);
   std::vector<Choice> choices;
   for (const ValidationRow& row : data.rows) {
     std::string of = row.chip;
