@@ -249,7 +249,7 @@ TEST_CASE("simulate counts what layers of feed-forward networks ask for, by the 
     REQUIRE(phase["write_wavefronts"] == 64 * 2 * groups);
   }
   // The same plan, given; then another; then of so many images.
-  const std::string plan = simulated["plan"];
+  const std::string plan = simulated["plan"]["text"];
   REQUIRE(Json::parse(run(network + "--format json --plan '" + plan + "'").out)["phases"] == simulated["phases"]);
   const Json two = Json::parse(
       run(network + "--format json --plan 'blocks warps=8 phases=12:1x2 lower=1x1 wide=1x2' --images digits:3000").out);
