@@ -46,7 +46,7 @@ TEST_CASE("the ranking of numbers may be left out", "[fast]") {
     CHECK(sensitivity.at("d_hidden_percent").is_number());
     CHECK(sensitivity.at("d_step_percent").is_number());
   }
-  for (const char* key : {"sm.count", "sm.clock", "exchange.latency"}) {
+  for (const char* key : {"sm.count", "sm.clock", "cluster.latency"}) {  // the plan exchanges in clusters
     CHECK(keys.contains(key));
   }
   const Json json = run_json("what-if --hidden 512 --no-ranking");
