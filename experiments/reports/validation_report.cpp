@@ -13,6 +13,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 

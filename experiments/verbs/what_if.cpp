@@ -51,12 +51,22 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (is_backwards) {
     const TargetQuestion target = target_question(targets, vary, prices);
-    const Waiting waiting("seeking the least");
-    return std::visit([&](const auto& of) { return write(output, reach(of, target)); }, base);
+    return std::visit(
+        [&](const auto& of) {
+          return write(output, [&] {
+            const Waiting waiting("seeking the least");
+            return reach(of, target);
+          }());
+        },
+        base);
   }
-  const Waiting waiting("comparing");
   return std::visit(
-      [&](const auto& of) { return write(output, what_if(of, options->list("set"), !options->flag("no-ranking"))); },
+      [&](const auto& of) {
+        return write(output, [&] {
+          const Waiting waiting("comparing");
+          return what_if(of, options->list("set"), !options->flag("no-ranking"));
+        }());
+      },
       base);
 }
 

@@ -26,11 +26,15 @@ Json to_json(const std::vector<Remedy>& remedies) {
   return json;
 }
 
+namespace {
+
 Json instead_json(const PlannedNetwork& other) {
   return {{"plan", to_json(other.plan)},
           {"step_us", rounded(other.prediction.step_us)},
           {"interval_us", {rounded(other.prediction.low_us), rounded(other.prediction.high_us)}}};
 }
+
+}  // namespace
 
 Json to_json(const FitAnswer& answer) {
   Json json = recurrent_columns(Binding::resource).json(answer.answer);

@@ -24,7 +24,6 @@ Json to_json(const std::vector<Remedy>& remedies);
 inline Json to_json(const RecurrentCase& answer) {
   return columns_of(answer).json(answer);
 }
-Json instead_json(const PlannedNetwork& other);
 Json to_json(const FitAnswer& answer);
 Json to_json(const PredictAnswer& answer);
 Json to_json(const WholeNetworkAnswer& answer);  // as of one layer, with "sequence"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/families/workload.hpp"
 
-#include "model/plan/plan_text.hpp"
-
 namespace onchip {
 namespace {
 
@@ -13,14 +11,6 @@ constexpr bool are_families(std::type_identity<std::variant<P...>>) {
 static_assert(are_families(std::type_identity<Plan>{}));
 
 }  // namespace
-
-std::string to_string(const Plan& plan) {
-  return plan_text_of(plan);
-}
-
-Plan parse_plan(std::string_view text) {
-  return parse_plan_of(std::type_identity<Plan>{}, text);
-}
 
 std::string_view workload_of(std::string_view text) {
   return has_family<Recurrent>(text)     ? kWorkloadName<Recurrent>

@@ -39,10 +39,6 @@ concept AnyFamily = requires(const P& plan) {
   { fields(plan) } -> std::same_as<std::span<const Field<P>>>;
 };
 
-std::string to_string(const Plan& plan);
-// Throws InputError with the nearest family's or field's name.
-Plan parse_plan(std::string_view text);
-
 // As a workload is called where a plan is of another.
 template <typename W>
 inline constexpr std::string_view kWorkloadName = std::is_same_v<W, Recurrent>     ? "a recurrent network"
@@ -61,8 +57,8 @@ bool has_family(std::string_view text) {
 // The name of the workload that has such a family; "": none has.
 std::string_view workload_of(std::string_view text);
 
-// The same plan, of one workload: RecurrentPlan, FeedForwardPlan or TrainingPlan. Throws InputError for a plan of
-// another.
+// A plan that a user gives for one workload: RecurrentPlan, FeedForwardPlan or TrainingPlan. Throws InputError for a
+// plan of another, and with the nearest name for a family or a field that is none.
 template <typename Of>
 Of parse_plan_as(std::string_view text) {
   const std::string_view of = workload_of(text);
