@@ -239,7 +239,8 @@ OptionGroup whole_plan_option() {
   group.add_options()(
       "plan", text("TEXT"),
       "Take a plan as another verb printed it, instead of the options of the plan (default: auto, the planner's); "
-      "predict and measure: all compares the families; with --network: also a family, or 'staged ...', the one of 2020.");
+      "predict and measure: all compares the families; with --network: also a family, or 'staged ...', the one of "
+      "2020.");
   return group;
 }
 
