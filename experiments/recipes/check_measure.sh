@@ -3,11 +3,10 @@
 # On a machine with a GPU: measures a recurrent network, a feed-forward network and a training step, each alone and beside
 # libraries, and a recurrent network's families and layers, as a table, CSV and JSON. Fails on an error, a wrong result, or an
 # answer that lacks a column that `onchip measure --columns` names.
-#   experiments/recipes/check_measure.sh ONCHIP [OPTION...]     OPTION: of measure, such as --chip h200
+#   experiments/recipes/check_measure.sh ONCHIP CHIP     CHIP: the GPU's chip file or its name, such as h200
 set -euo pipefail
 
-onchip=$1
-shift
+onchip=$1 chip=(--chip "$2")
 out=$(mktemp -d)
 trap 'rm -r "$out"' EXIT
 "$onchip" measure --columns -o "$out/columns.csv"
@@ -16,8 +15,8 @@ check() {  # rows of --columns, JSON's list of rows ("" for one), question...
   local rows=$1 list=$2 format
   shift 2
   for format in txt csv json; do
-    echo "onchip measure $* -o .$format" >&2
-    "$onchip" measure "$@" -o "$out/answer.$format"
+    echo "onchip measure ${chip[*]} $* -o .$format" >&2
+    "$onchip" measure "${chip[@]}" "$@" -o "$out/answer.$format"
   done
   [ -s "$out/answer.txt" ]
   python3 - "$out" "$rows" "$list" << 'PYTHON'
@@ -47,18 +46,18 @@ PYTHON
 }
 
 lstm=(--cell lstm --hidden 512 --batch 16 --density 0.1 --steps 128)
-check "recurrent networks" "" "$@" "${lstm[@]}" --floor --clocks
-check "recurrent networks" "" "$@" "${lstm[@]}" --baselines
-check "baselines of recurrent networks" baselines "$@" "${lstm[@]}" --baselines
-check "recurrent networks" families "$@" "${lstm[@]}" --plan all
-check "whole networks" "" "$@" "${lstm[@]}" --layers 2
-check "feed-forward networks" "" "$@" --network spdnn:1024x120 --images digits:2000
-check "feed-forward networks, with --baselines or a staged plan" ways "$@" --network spdnn:1024x120 --images digits:2000 \
+check "recurrent networks" "" "${lstm[@]}" --floor --clocks
+check "recurrent networks" "" "${lstm[@]}" --baselines
+check "baselines of recurrent networks" baselines "${lstm[@]}" --baselines
+check "recurrent networks" families "${lstm[@]}" --plan all
+check "whole networks" "" "${lstm[@]}" --layers 2
+check "feed-forward networks" "" --network spdnn:1024x120 --images digits:2000
+check "feed-forward networks, with --baselines or a staged plan" ways --network spdnn:1024x120 --images digits:2000 \
   --baselines
-check "training" baselines "$@" --mode train --cell lstm --hidden 512 --batch 64 --steps 64
-check "training" baselines "$@" --mode train --cell lstm --hidden 512 --batch 64 --steps 64 --baselines
+check "training" baselines --mode train --cell lstm --hidden 512 --batch 64 --steps 64
+check "training" baselines --mode train --cell lstm --hidden 512 --batch 64 --steps 64 --baselines
 printf 'cell,hidden,batch,density,precision,mask,seed,steps\nrelu,512,4,0.1,fp16,uniform,1,128\n' > "$out/two.csv"
-"$onchip" measure "$@" --configurations "$out/two.csv" -o "$out/one_plan.csv"
-"$onchip" measure "$@" --configurations "$out/two.csv" --plan all -o "$out/families.csv"
-"$onchip" validate "$out/one_plan.csv" "$out/families.csv" > /dev/null || [ $? -eq 1 ]  # out of tolerance is no error here
+"$onchip" measure "${chip[@]}" --configurations "$out/two.csv" -o "$out/one_plan.csv"
+"$onchip" measure "${chip[@]}" --configurations "$out/two.csv" --plan all -o "$out/families.csv"
+"$onchip" validate "${chip[@]}" "$out/one_plan.csv" "$out/families.csv" > /dev/null || [ $? -eq 1 ]  # out of tolerance is no error here
 echo "all questions were answered" >&2

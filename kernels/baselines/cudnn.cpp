@@ -295,29 +295,30 @@ double CudnnNetwork::loss() {
              from_elements(output_gradient_->download(), network_.precision));
 }
 
-// Two steps of the values along their gradient, one in each direction, so that curvature cancels.
+// Differences between two steps of the values along their gradient, one in each direction, so that curvature cancels.
+// What units lose that ReLU turns off on the way grows with the step's length: of two lengths it is taken off.
 void CudnnNetwork::check_gradient(const char* of, const Buffer& values, const Buffer& gradient) {
-  constexpr double kShare = 0.03;  // of the values' size
   const std::vector<float> at = from_elements(values.download(), network_.precision);
   const std::vector<float> slope = from_elements(gradient.download(), network_.precision);
-  const double scale = kShare * std::sqrt(dot(at, at) / dot(slope, slope));
-  const auto moved = [&](double sign) {
+  const double size = std::sqrt(dot(at, at) / dot(slope, slope));
+  const auto loss_and_place_at = [&](double distance) {
     std::vector<float> there(at);
     for (std::size_t i = 0; i < there.size(); ++i) {
-      there[i] += static_cast<float>(sign * scale * slope[i]);
+      there[i] += static_cast<float>(distance * slope[i]);
     }
-    return there;
-  };
-  const auto loss_at = [&](std::vector<float>& there) {
     fill(values, network_.precision, there);
-    there = from_elements(values.download(), network_.precision);  // rounded
-    return loss();
+    const double place = dot(from_elements(values.download(), network_.precision), slope);  // of what is rounded
+    return std::pair{loss(), place};
   };
-  std::vector<float> before = moved(-1), after = moved(1);
-  const double change = loss_at(after) - loss_at(before);
-  const double expected = dot(after, slope) - dot(before, slope);
+  const auto change_per_expected = [&](double share_of_values) {
+    const auto [loss_after, after] = loss_and_place_at(share_of_values * size);
+    const auto [loss_before, before] = loss_and_place_at(-share_of_values * size);
+    return (loss_after - loss_before) / (after - before);
+  };
+  constexpr double kFar = 0.03;
+  const double far = change_per_expected(kFar), near = change_per_expected(kFar / 2);
   fill(values, network_.precision, at);
-  check_derivative(of, change, expected);
+  check_derivative(of, 2 * near - far, 1);
 }
 
 void CudnnNetwork::check_gradients() {

@@ -77,16 +77,25 @@ __device__ __forceinline__ void stage_words(const char* from, u32 to, int first,
   store_shared_if(exists, to + kStagedAt(first + (kCount - 1) * kThreads), v[kCount - 1]);
 }
 
-// The first kWords of a state, in rounds of kInFlight words per thread and a last one of what is left. No loop: its
-// addresses would take registers.
-template <int kWords, int kInFlight, u32 (*kStagedAt)(int), int kDone = 0>
-__device__ __forceinline__ void stage_rounds(const char* from, u32 to, int thread, int& polls) {
-  constexpr int left = (kWords - kDone + kThreads - 1) / kThreads;  // of the busiest thread
-  if constexpr (left > kInFlight) {
+// Rounds of kInFlight words per thread from word kDone on. No loop: its addresses would take registers. Halves of halves:
+// compilers limit how deep templates call one another.
+template <int kRounds, int kInFlight, u32 (*kStagedAt)(int), int kDone>
+__device__ __forceinline__ void stage_full_rounds(const char* from, u32 to, int thread, int& polls) {
+  if constexpr (kRounds == 1) {
     stage_words<kInFlight, kStagedAt>(from, to, thread + kDone, true, polls);
-    stage_rounds<kWords, kInFlight, kStagedAt, kDone + kInFlight * kThreads>(from, to, thread, polls);
-  } else {
-    constexpr int last = kDone + (left - 1) * kThreads;
-    stage_words<left, kStagedAt>(from, to, thread + kDone, last + kThreads <= kWords || thread + last < kWords, polls);
+  } else if constexpr (kRounds > 1) {
+    constexpr int half = kRounds / 2;
+    stage_full_rounds<half, kInFlight, kStagedAt, kDone>(from, to, thread, polls);
+    stage_full_rounds<kRounds - half, kInFlight, kStagedAt, kDone + half * kInFlight * kThreads>(from, to, thread, polls);
   }
+}
+
+// The first kWords of a state, in rounds of kInFlight words per thread and a last one of what is left.
+template <int kWords, int kInFlight, u32 (*kStagedAt)(int)>
+__device__ __forceinline__ void stage_rounds(const char* from, u32 to, int thread, int& polls) {
+  constexpr int all = (kWords + kThreads - 1) / kThreads;  // words of the busiest thread
+  constexpr int full = (all - 1) / kInFlight, left = all - full * kInFlight, last = (all - 1) * kThreads;
+  stage_full_rounds<full, kInFlight, kStagedAt, 0>(from, to, thread, polls);
+  stage_words<left, kStagedAt>(from, to, thread + full * kInFlight * kThreads, last + kThreads <= kWords || thread + last < kWords,
+                               polls);
 }

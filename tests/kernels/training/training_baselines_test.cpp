@@ -62,6 +62,7 @@ TEST_CASE("every cell, type, layer and direction trains with libraries whose gra
             CHECK(baseline->steps() == network.steps);
             ran.insert(candidate.name.substr(0, candidate.name.find(' ', candidate.name.find(' ') + 1)));
           } catch (const BaselineRefusal& refusal) {
+            CAPTURE(refusal.what());
             CHECK(!says(refusal.what(), "wrong"));
             CHECK(says(candidate.name, "PERSIST"));  // the others refuse nothing
           }
