@@ -141,9 +141,12 @@ TEST_CASE("no dense plan that the model lets fit spills", "[slow]") {
 
 // A tile is four words.
 TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what compiles without a spill", "[slow]") {
-  int pairs = 0, within = 0;
+  int number = 0, pairs = 0, within = 0;
   for (const Size& size : kStructuredSizes) {
     for (const int threads : {128, 384}) {
+      if (!is_chosen(number++, 3)) {
+        continue;
+      }
       const auto beyond = full_case(size, Precision::fp16, threads, Storage::structured_2_4, 1, /*more_tiles=*/3);
       if (!beyond) {
         continue;
@@ -155,7 +158,7 @@ TEST_CASE("the register model of 2:4 plans is mostly within 8 words of what comp
       ++pairs;
     }
   }
-  CHECK(pairs >= 10);
+  CHECK(3 * pairs >= number / 2);
   CHECK(10 * within >= 7 * pairs);
 }
 

@@ -188,7 +188,7 @@ TEST_CASE("no plan spills where the register model says that it fits", "[slow]")
   std::vector<Shape> shapes(std::begin(kSpread), std::end(kSpread));
   shapes.insert(shapes.end(), std::begin(kDistances), std::end(kDistances));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (!is_chosen(i, 3)) {
+    if (!is_chosen(i, 5)) {
       continue;
     }
     const Shape& shape = shapes[i];

@@ -145,13 +145,8 @@ TEST_CASE("kernels of pipelined passes and of row splits compile", "[slow]") {
 }
 
 TEST_CASE("a kernel whose one warp takes a state in hundreds of rounds compiles", "[slow]") {
-  SparseCase c = sparse_case({.cell = Cell::relu,
-                              .hidden = 2048,
-                              .batch = 32,
-                              .sms = 128,
-                              .lanes = 2,
-                              .units_per_group = 1,
-                              .density = 0.01});
+  SparseCase c = sparse_case(
+      {.cell = Cell::relu, .hidden = 2048, .batch = 32, .sms = 128, .lanes = 2, .units_per_group = 1, .density = 0.01});
   c.plan.loads_in_flight = 1;
   const SparseGeometry shape = c.geometry();
   REQUIRE(shape.threads == 32);

@@ -122,7 +122,7 @@ TEST_CASE("lower bounds end where all features are at the clip, rows without a n
   }
 }
 
-TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", "[fast]") {
+TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", "[slow]") {
   // Some image's largest sum is the bias with the other sign: no bound decides.
   for (const auto& [text, images] :
        {std::pair{"random:neurons=64,layers=2,degree=16,blocks=16,values=0.5,bias=-4", 90},

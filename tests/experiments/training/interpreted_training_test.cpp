@@ -4,6 +4,7 @@
 #include "model/base/error.hpp"
 #include "tests/experiments/training/with_change.hpp"
 #include "tests/kernels/training/training_cases.hpp"
+#include "tests/nightly.hpp"
 
 #include <algorithm>
 #include <array>
@@ -66,25 +67,31 @@ TEST_CASE("an interpreted training step of many loads in flight and warp groups 
                     "batch_groups=1 sub_batches=4 split=2 shared_tiles=2 warps=4 warp_groups=2");
 }
 
-TEST_CASE("an interpreted training step knows lengths and the reverse direction", "[fast]") {
+TEST_CASE("an interpreted training step knows lengths and the reverse direction", "[slow]") {
   const Cell cell = GENERATE(Cell::lstm, Cell::gru);
-  check_interpreted({6, 24, 3, 5, cell, 2, true, 0}, fp16, true, true, "", "");
-  check_interpreted({6, 24, 4, 5, cell, 1, false, 4}, fp16, true, true, "", "");
-  check_interpreted({5, 33, 5, 7, cell, 2, true, 8}, bf16, true, true, "", "split=2");
-  check_interpreted({4, 16, 3, 1, cell, 2, true, 8}, fp16, true, false, "", "");
-  check_interpreted({8, 32, 20, 9, cell, 1, true, 4}, fp16, true, true, "batch_groups=1 sub_batches=2",
-                    "batch_groups=1 sub_batches=2 ahead=4");
-  check_interpreted({8, 17, 10, 20, cell, 2, false, 8}, fp16, false, true, "batch_groups=2 sub_batches=2 ahead=4",
-                    "batch_groups=2 sub_batches=3 warps=1 ahead=4");
-  check_interpreted({8, 40, 22, 18, cell, 2, true, 4}, bf16, true, true,
-                    "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
-                    "batch_groups=1 sub_batches=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2");
+  int number = cell == Cell::gru;  // of two cases a change waits for one of each cell
+  const auto check = [&](auto&&... of_case) {
+    if (is_chosen(number++, 2)) {
+      check_interpreted(of_case...);
+    }
+  };
+  check(TrainingSize{6, 24, 3, 5, cell, 2, true, 0}, fp16, true, true, "", "");
+  check(TrainingSize{6, 24, 4, 5, cell, 1, false, 4}, fp16, true, true, "", "");
+  check(TrainingSize{5, 33, 5, 7, cell, 2, true, 8}, bf16, true, true, "", "split=2");
+  check(TrainingSize{4, 16, 3, 1, cell, 2, true, 8}, fp16, true, false, "", "");
+  check(TrainingSize{8, 32, 20, 9, cell, 1, true, 4}, fp16, true, true, "batch_groups=1 sub_batches=2",
+        "batch_groups=1 sub_batches=2 ahead=4");
+  check(TrainingSize{8, 17, 10, 20, cell, 2, false, 8}, fp16, false, true, "batch_groups=2 sub_batches=2 ahead=4",
+        "batch_groups=2 sub_batches=3 warps=1 ahead=4");
+  check(TrainingSize{8, 40, 22, 18, cell, 2, true, 4}, bf16, true, true,
+        "batch_groups=1 sub_batches=4 shared_tiles=2 warps=2 ahead=4 warp_groups=2",
+        "batch_groups=1 sub_batches=4 split=2 warps=4 ahead=4 loads_in_flight=4 warp_groups=2");
   // Copies with aligned rows.
   for (const int hidden : {19, 24}) {
-    check_interpreted({hidden == 19 ? 16 : 7, hidden, 3, 4, cell, 2, true, 4}, fp16, true, true, "", "", true);
+    check(TrainingSize{hidden == 19 ? 16 : 7, hidden, 3, 4, cell, 2, true, 4}, fp16, true, true, "", "", true);
   }
   if (cell == Cell::lstm) {
-    check_interpreted({265, 17, 3, 4, cell, 1, false, 4}, fp16, true, true, "", "", true);
+    check(TrainingSize{265, 17, 3, 4, cell, 1, false, 4}, fp16, true, true, "", "", true);
   }
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("a better number on a chip never slows the pick, and what fits still f
 }
 
 TEST_CASE("each remedy makes a network fit, and the next smaller one does not", "[fast][long]") {
-  const int number = draws(50);
+  const int number = draws(20);
   int i = 0, remedies = 0;
   for (const DrawnQuestion& drawn : draw_questions(number, 22)) {
     RecurrentQuestion question{chip_file(i++), {}};
