@@ -6,6 +6,7 @@
 #include "sim/trace/capture_difference.hpp"
 
 #include "tests/kernels/given.hpp"
+#include "tests/nightly.hpp"
 
 #include <initializer_list>
 #include <string>
@@ -128,7 +129,11 @@ TEST_CASE("interpreted kernels of other storages give what the reference gives")
 }
 
 TEST_CASE("interpreted kernels whose passes are pipelined give what the reference gives, over any number of launches") {
+  int number = 0;
   for (const SparseCase& c : every_pipeline()) {
+    if (!is_chosen(number++, 2)) {
+      continue;
+    }
     CAPTURE(c.text());
     REQUIRE(c.geometry().can_pipeline());
     check_interpreted(c, given(c.network, 1));
@@ -137,7 +142,11 @@ TEST_CASE("interpreted kernels whose passes are pipelined give what the referenc
 }
 
 TEST_CASE("interpreted kernels whose long rows are split give what the reference gives, over any number of launches") {
+  int number = 0;
   for (const SparseCase& c : every_split()) {
+    if (!is_chosen(number++, 2)) {
+      continue;
+    }
     CAPTURE(c.text());
     REQUIRE(c.plan.row_splits > 0);
     check_interpreted(c, given(c.network, 5), 3);
@@ -149,8 +158,11 @@ TEST_CASE("interpreted dense kernels give what the reference gives, of every sto
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16);
   for (const Storage storage : {Storage::dense, kStructured, kBitmap}) {
     for (const int batch : {1, 3, 8, storage == Storage::dense ? 9 : 20}) {
-      const DenseCase c = awkward_dense_case(cell, precision, storage, batch, /*is_small=*/true);
-      check_interpreted(c, given(c.network, 5), 3);
+      static int number = 0;
+      if (is_chosen(number++, 3)) {  // of four batches: every one comes up with every cell and storage
+        const DenseCase c = awkward_dense_case(cell, precision, storage, batch, /*is_small=*/true);
+        check_interpreted(c, given(c.network, 5), 3);
+      }
     }
   }
 }
@@ -224,11 +236,20 @@ TEST_CASE("interpreted networks of one unit, and of fewer units than SMs, are ri
 }
 
 TEST_CASE("NaN and infinity travel through interpreted kernels as in the reference") {
-  for_every_poison([](const auto& c, const Given& g) { check_interpreted(c, g); });
+  int number = 0;
+  for_every_poison([&](const auto& c, const Given& g) {
+    if (is_chosen(number++, 3)) {
+      check_interpreted(c, g);
+    }
+  });
 }
 
 TEST_CASE("interpreted kernels touch shared memory where the simulator says that they do") {
-  const auto check = [](const SparseCase& c) {
+  int number = 0;
+  const auto check = [&](const SparseCase& c) {
+    if (!is_chosen(number++, 2)) {
+      return;
+    }
     CAPTURE(c.text());
     const PlanTrace generated(replayable(c.layout()), PlanTrace::kAllRegisters, Traced::whole, Issued::as_written);
     const std::vector<BlockTrace> captured = capture_interpreted_step(c.layout());
