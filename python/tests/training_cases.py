@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of onchip.LSTM and GRU share: a layer that computes from the pointers it is given, in double precision on the CPU, in the
 place of the kernels; and gradients beside those of torch's in double precision."""
+import collections
 import concurrent.futures
 import ctypes
 import unittest
@@ -128,7 +129,7 @@ class WithoutKernels(unittest.TestCase):
             (recurrent_layer, "_context", lambda _: mock.MagicMock()),
             (recurrent_layer, "_stream", lambda: 0),
             (recurrent_layer, "_is_capturing", lambda: False),
-            (recurrent_layer, "_LAYERS", {}),
+            (recurrent_layer, "_LAYERS", collections.OrderedDict()),
             (recurrent_layer, "_LIBRARIES", {}),
             (recurrent_layer, "PRECISIONS", {torch.float64: "fp64"}),
             (api, "Training", FakeTraining),
