@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans of one recurrent network that are measured: the one that is asked for or chosen, or the best of every
-// family, libraries among them, in turns.
+// family, libraries among them, interleaved.
 #pragma once
 
 #include "experiments/measurement/measurement.hpp"

@@ -263,7 +263,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"sms", shape.sms},
            {"units", plan.units},
            {"batch_groups", plan.batch_groups},
-           {"turns", plan.sub_batches},
+           {"sub_batches", plan.sub_batches},
            {"samples", shape.samples},
            {"split", plan.split},
            {"threads", shape.threads / plan.warp_groups},

@@ -171,7 +171,7 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
         }
       }
     }
-    if (samples == 1 || (best && least_us == before_us)) {  // shorter turns are not quicker
+    if (samples == 1 || (best && least_us == before_us)) {  // shorter sub-batches are not faster
       break;
     }
   }

@@ -63,7 +63,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
     constexpr double kWordBytes = 4;
     const double weights = kWordBytes * static_cast<double>(training.mask->nnz());
     price = plus(of(recurrence_price(chip, network.precision, sparse), network.steps),
-                 sparse.turns * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
+                 sparse.sub_batches * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
   } else {
     const auto& dense = std::get<RecurrencePlan>(phase.how);
     const double weights = dense.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);

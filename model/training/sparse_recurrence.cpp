@@ -234,7 +234,7 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
       found.plan.lanes = lanes;
       found.plan.buffers = plan.buffers == 0 ? empty.planes : std::min(std::max(2, plan.buffers), empty.planes);
       found.plan.register_words = most;
-      found.turns = divided_up(size.batch, samples);
+      found.sub_batches = divided_up(size.batch, samples);
       if (!takes(shared_bytes_of(found))) {
         continue;
       }
@@ -265,7 +265,8 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
   }
   best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
   best->ring_bytes = std::size_t{2} * plan.ahead * split * static_cast<std::size_t>(best->geometry.exchange_bytes);
-  best->bias_bytes = std::size_t{4} * kUnitGates * size.hidden * best->turns * std::min(samples, kThreads / units);
+  best->bias_bytes =
+      std::size_t{4} * kUnitGates * size.hidden * best->sub_batches * std::min(samples, kThreads / units);
   return *best;
 }
 

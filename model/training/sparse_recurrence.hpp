@@ -24,7 +24,7 @@ namespace onchip {
 struct SparseRecurrencePlan {
   static constexpr std::string_view kName = "sparse_training";  // of the family whose passes have such plans
 
-  int samples = 0;          // of a launch; all samples of a step in turns
+  int samples = 0;          // of a launch; a step has a launch for each sub-batch
   int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
   int lanes = 0;            // of a row; 0: those that leave fewest slots empty
   int load_bytes = 8;       // of the state, at once: as many samples are a plane, and a pass
@@ -51,7 +51,7 @@ struct SparseRecurrence {
   SparseGeometry geometry;    // of an SM's block: a network of as many units as it has rows
   int units = 0, blocks = 0;  // of an SM; SMs
   double mean_nonzeros = 0;   // of an SM
-  int turns = 0;
+  int sub_batches = 0;
   std::size_t shared_bytes = 0, ring_bytes = 0, bias_bytes = 0;
 };
 

@@ -25,7 +25,7 @@ ChipFile changed(ChipFile file, const std::string& assignment) {
   return file;
 }
 
-// The i-th of chips in turns.
+// The i-th of chips, round-robin.
 ChipFile chip_file(int i) {
   constexpr std::array kChips{"h200", "h100 sxm", "a100", "b200", "rtx 4090"};
   return find_chip(kChips[static_cast<std::size_t>(i) % kChips.size()]);
