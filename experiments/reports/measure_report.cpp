@@ -60,7 +60,7 @@ Columns<MeasuredPlan> make_plan_columns() {
   columns.add("sequence_step_us", "us", "the same for each of its steps", [](const Row& row) {
     return if_any(row.measurement.sequence_us.median / row.configuration.network.steps);
   });
-  columns.add("picked", "", "whether it is the fastest predicted", &Row::picked);
+  columns.add("picked", "", "whether it is the fastest predicted", &Row::chosen);
   columns.add("fastest", "", "whether it is the fastest measured", &Row::fastest);
   columns.add("fingerprint", "", "of the kernel's source", [](const Row& row) { return row.measurement.fingerprint; });
   columns.add("code_fingerprint", "", "of its machine code",

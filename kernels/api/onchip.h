@@ -243,7 +243,7 @@ typedef struct onchip_layer {
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
  * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip; where a library is
- * quicker, it is created all the same. */
+ * faster, it is created all the same. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
 /* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not; destroy it with

@@ -14,7 +14,7 @@ namespace onchip {
 namespace {
 
 constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-// Bytes of a lane. Careful ways free four tiles of 16 at most: that is quicker done by moving them to shared memory.
+// Bytes of a lane. Careful ways free four tiles of 16 at most: moving them to shared memory is faster.
 constexpr int kMostCarefulStack = 64;
 
 using Arguments = TrainingArguments;

@@ -76,7 +76,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
   return price;
 }
 
-// A step of a training iteration of cells with gates, in 16 bits, by the quickest of cuDNN's algorithms in a graph:
+// A step of a training iteration of cells with gates, in 16 bits, by the fastest of cuDNN's algorithms in a graph:
 //   waiting + 2 W / L2 + values of gates through L2 + six products
 PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int columns) {
   constexpr int kMostPersistent = 1024, kPersistentSamples = 32;

@@ -65,10 +65,10 @@ Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision pr
                                           std::size_t shared_bytes);
 
 // How many non-zeros the SMs' rows have, by how many units each has: counted when first asked for.
-class DealtRows {
+class AssignedRows {
  public:
   using Lengths = std::vector<std::vector<int>>;  // of each SM, longest first
-  DealtRows(const TrainingSize& size, const SparseMatrix& w_hh, bool is_backward)
+  AssignedRows(const TrainingSize& size, const SparseMatrix& w_hh, bool is_backward)
       : size_(size), w_hh_(w_hh), is_backward_(is_backward) {}
 
   const Lengths& lengths(int units, int blocks, int split);
@@ -80,10 +80,10 @@ class DealtRows {
   TrainingSize size_;
   const SparseMatrix& w_hh_;
   bool is_backward_;
-  std::map<std::array<int, 3>, Lengths> dealt_;
+  std::map<std::array<int, 3>, Lengths> by_shape_;
 };
 // The same of several plans.
-Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision, const SparseRecurrencePlan& plan,
+Found<SparseRecurrence> sparse_recurrence(AssignedRows& assigned, Precision precision, const SparseRecurrencePlan& plan,
                                           int sms, std::size_t shared_bytes);
 
 }  // namespace onchip

@@ -21,7 +21,7 @@ from . import api
 PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _CAPTURED = []  # what graphs copy from host memory whenever they run
 _LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
-_LIBRARIES = {}  # likewise: why a library is quicker
+_LIBRARIES = {}  # likewise: why a library is faster
 
 
 # torch's own ways to a device and to its stream take longer than a launch.
@@ -72,7 +72,7 @@ def _layer(device, dtype, cell, *sizes):
 
 
 def _library(device, dtype, cell, *sizes):
-    """Why torch's path is the quicker one, or nothing."""
+    """Why torch's path is the faster one, or nothing."""
     key = (device, dtype, cell, *sizes)
     if key not in _LIBRARIES:
         with _context(device):

@@ -99,7 +99,7 @@ class RecurrenceCell {
     out_.converge();
   }
 
-  // What the cells need was asked for behind the state, and shares a barrier of the scoreboard with it: the first look
+  // What the cells need was asked for behind the state, and shares a barrier of the scoreboard with it: the first poll
   // waits for both.
   void await_fetched() {
     const int last = static_cast<int>(inputs().size()) - 1;

@@ -82,7 +82,7 @@ class BlocksPricer {
   mutable std::vector<OfTile> tiles_;
 };
 
-// With its interval: what overlaps inside an SM, how quickly L2 answers all SMs at once, and how many images are alive
+// With its interval: what overlaps inside an SM, how fast L2 answers all SMs at once, and how many images are alive
 // where that is from a sample.
 InferencePrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 
