@@ -3,7 +3,7 @@
  *
  *   chip        what the hardware offers: onchip_chip_create("h200", ...)
  *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
- *   fit         does the network fit on the chip, what binds it, how long does a step take
+ *   fit         does the network fit on the chip, what is the bottleneck, how long does a step take
  *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
