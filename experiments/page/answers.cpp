@@ -379,18 +379,18 @@ std::string rows_sentence(const Table& rows) {
     return plural(count, "row") + '.';
   }
   std::size_t fitting = 0;
-  double quickest = INFINITY, largest = 0;
+  double fastest = INFINITY, largest = 0;
   for (const auto& row : rows.rows) {
     if (row[fits] == "true" || row[fits] == "1") {
       ++fitting;
       largest = std::max(largest, std::strtod(row[hidden].c_str(), nullptr));
-      quickest = std::min(quickest, row[step].empty() ? INFINITY : std::strtod(row[step].c_str(), nullptr));
+      fastest = std::min(fastest, row[step].empty() ? INFINITY : std::strtod(row[step].c_str(), nullptr));
     }
   }
   return std::to_string(fitting) + " of " + plural(count, "row") + " fit" +
          (fitting == 0 ? "."
                        : ", up to " + format_number(largest) + " hidden units; the shortest step takes " +
-                             us_text(quickest) + ".");
+                             us_text(fastest) + ".");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class FakeTraining:
 
     @staticmethod
     def library(cell, precision, input, hidden, batch, steps, directions, length_bytes):
-        return "cuDNN is the pick" if steps == 1 and length_bytes == 0 else ""
+        return "cuDNN is chosen" if steps == 1 and length_bytes == 0 else ""
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
         assert cell in ("lstm", "gru") and precision == "fp64"
@@ -145,7 +145,7 @@ class OnAGpu(unittest.TestCase):
     device, dtypes = "cuda", (torch.float16, torch.bfloat16)
 
     def setUp(self):
-        """Without cuDNN, which is quicker at many of these sizes."""
+        """Without cuDNN, which is faster at many of these sizes."""
         without = torch.backends.cudnn.flags(enabled=False)
         without.__enter__()
         self.addCleanup(without.__exit__, None, None, None)
