@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled kernels on disk, each in a file of its own:
+// The folder of caches (cache_directory(), compiler.hpp), and in it compiled kernels, each in a file of its own:
 //   "onchip cubin 3\n", "registers spill_bytes stack_bytes attempt key_size cubin_size\n", key, cubin, and the hash of
 //   all that comes before it
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,6 +17,14 @@ namespace onchip {
 
 // FNV-1a, 64 bits, as 16 hex digits. Not a defence against forgery: a hit also compares the whole key.
 std::string hash_text(std::string_view bytes);
+
+// All files of the folder together; those that were not used for longest make room.
+inline constexpr std::uintmax_t kMostCachedBytes = std::uintmax_t{4} << 30;
+
+bool is_cached(const std::filesystem::path& path);  // a folder or a pipe of that name is not
+void touch(const std::filesystem::path& path);      // it was used
+// Removes what is needed for so many more bytes, and what writers that were killed left.
+void make_room(const std::filesystem::path& directory, std::uintmax_t bytes);
 
 struct CacheEntry {
   std::vector<char> cubin;
