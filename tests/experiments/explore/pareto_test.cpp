@@ -3,6 +3,7 @@
 #include "model/explore/front.hpp"
 #include "tests/experiments/command.hpp"
 
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -131,6 +132,49 @@ TEST_CASE("each step along a front says what changed, and what it cost and gaine
                                          "{\"row\": 1, \"hidden\": 1024, \"fits\": true, \"step_us\": 1.5}\n"
                                          "{\"row\": 2, \"hidden\": 2048, \"fits\": false, \"step_us\": null}\n");
   CHECK(run_json("pareto " + lines + " --objectives step_us,hidden:max")["on_front"] == 2);
+}
+
+TEST_CASE("a front by a column is the fronts of its values, and rows are left out as by another file", "[fast]") {
+  const Folder folder;
+  std::mt19937 draw(44);
+  std::string header = "chip,batch,a,b,c\n", all = header;
+  std::map<std::string, std::string> of_chip, of_batch;
+  for (int row = 0; row < 300; ++row) {
+    const std::string chip = "c" + std::to_string(draw() % 3), batch = std::to_string(draw() % 2);
+    std::string line = chip + ',' + batch;
+    for (int i = 0; i < 3; ++i) {
+      line += ',' + std::to_string(draw() % 20);
+    }
+    all += line + '\n';
+    of_chip[chip] += line + '\n';
+    of_batch[batch] += line + '\n';
+  }
+  const std::string file = folder.write("all.csv", all);
+  const auto front = [&](const std::string& of, const std::string& more = "") {
+    return run_json("pareto " + of + " --objectives a,b:max,c " + more);
+  };
+  const Json by = front(file, "--by chip");
+  std::map<std::string, Json> found;
+  for (const Json& row : by["front"]) {
+    found[row["row"]["chip"]].push_back(row["row"]);
+  }
+  std::size_t on_front = 0;
+  for (const auto& [chip, rows] : of_chip) {
+    Json expected;
+    for (const Json& row : front(folder.write("one.csv", header + rows))["front"]) {
+      expected.push_back(row["row"]);
+    }
+    CHECK(found[chip] == expected);
+    on_front += expected.size();
+  }
+  CHECK(by["on_front"] == on_front);
+  CHECK(by["rows"] == 300);
+  const Json one = front(folder.write("one.csv", header + of_batch["1"])), where = front(file, "--where 'batch == 1'");
+  CHECK(where["front"] == one["front"]);
+  CHECK(where["rows"] == one["rows"]);
+  CHECK(run("pareto " + file + " --objectives a --where 'a > 99'").status == 1);
+  require_refusal("pareto " + file + " --objectives a --by chipp", "did you mean 'chip'?");
+  require_refusal("pareto " + file + " --objectives a --where 'batc > 1'", "did you mean 'batch'?");
 }
 
 TEST_CASE("what is no front's file or objective gets one clear line", "[fast]") {
