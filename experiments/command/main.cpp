@@ -25,7 +25,7 @@ using namespace onchip;
 
 std::string help_text() {
   std::string text =
-      "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
+      "Which sparse recurrent network stays on this chip, how long does one step take, and what is the bottleneck?\n\n"
       "Usage: onchip VERB [options]\n\n";
   for (const Verb& verb : kVerbs) {
     text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.sentence) + '\n';

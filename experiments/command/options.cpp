@@ -268,7 +268,7 @@ OptionGroup simulator_options() {
        "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, fetch, exchange or "
        "skew; repeatable.")
       ("scheduling", text("POLICY", "greedy_then_youngest"),
-       "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
+       "Let schedulers choose warps greedy_then_youngest, greedy_then_oldest or round_robin.")
       ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
   // clang-format on
   return group;

@@ -191,8 +191,8 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
   return way;
 }
 
-// Of each library what it computes with dead images dropped and, in turns with that, kept; what a library refuses has
-// its words.
+// Of each library what it computes with dead images dropped and, interleaved with that, kept; what a library refuses
+// has its words.
 std::vector<InferenceWay> time_libraries(const InferenceTask& task, const TimingOptions& timing,
                                          const std::function<void(const std::string&)>& say) {
   const auto all = static_cast<double>(task.images.images) * task.network.layers();

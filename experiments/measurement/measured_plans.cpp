@@ -147,8 +147,8 @@ MeasuredPlans measure_plans(const Chip& chip, const PlansToMeasure& plans, const
       row.measurement = std::move(measured.kernels[kernel++]);
     }
   }
-  if (const auto picked = std::ranges::find_if(result.plans, &MeasuredPlan::fits); picked != result.plans.end()) {
-    picked->picked = true;
+  if (const auto chosen = std::ranges::find_if(result.plans, &MeasuredPlan::fits); chosen != result.plans.end()) {
+    chosen->chosen = true;
   }
   MeasuredPlan* fastest = nullptr;
   for (MeasuredPlan& row : result.plans) {

@@ -397,8 +397,10 @@ std::string rows_sentence(const Table& rows) {
   sentence += largest > 0 ? ", up to " + format_number(largest) + " hidden units" : "";
   std::string before = "; the shortest step takes ";
   for (const auto& [name, us] : shortest) {
-    sentence += before + us_text(us) + (shortest.size() > 1 ? " on " + name : "");
-    before = ", ";
+    if (std::isfinite(us)) {
+      sentence += before + us_text(us) + (shortest.size() > 1 ? " on " + name : "");
+      before = ", ";
+    }
   }
   return sentence + '.';
 }

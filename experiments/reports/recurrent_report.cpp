@@ -108,8 +108,8 @@ std::string to_text(const FitAnswer& answer) {
   if (sized) {
     return std::string(answer.fits() ? "It fits: " : "It does not fit: ") + of_answer + remedies_text(answer.to_fit) +
            (!answer.instead ? ""
-                            : std::string(answer.fits() ? "\nQuicker than to keep all weights on the SMs"
-                                                        : "\nThe quickest way to compute it all the same") +
+                            : std::string(answer.fits() ? "\nFaster than to keep all weights on the SMs"
+                                                        : "\nThe fastest way to compute it all the same") +
                                   ":\n  " + instead_text(*answer.instead) + '\n');
   }
   if (answer.next &&

@@ -60,9 +60,10 @@ OptionGroup measure_options() {
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
        "file of -o. With --plan all a row for every family.")
-      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted. With "
-       "--network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
-      ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
+      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each "
+       "computes is noted. With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
+      ("floor", "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot "
+       "beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
       ("capture", po::value<std::string>()->value_name("FILE"),
        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "

@@ -432,7 +432,7 @@ OptionGroup sweep_options() {
       ("engine", text_option("NAME")->default_value("model"),
        "Ask the model, the simulator or, on this machine's GPU, measure.")
       ("rows", text_option("KIND")->default_value("exact"),
-       "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: quicker).")
+       "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: faster).")
       ("keep-front", text_option("OBJECTIVES"),
        "Keep only the Pareto front, e.g. step_us:min,hidden:max; see pareto.")
       ("threads", text_option("N"), "Use this many threads (default: all cores); the rows do not depend on it.");

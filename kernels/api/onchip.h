@@ -3,7 +3,7 @@
  *
  *   chip        what the hardware offers: onchip_chip_create("h200", ...)
  *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
- *   fit         does the network fit on the chip, what binds it, how long does a step take
+ *   fit         does the network fit on the chip, what is the bottleneck, how long does a step take
  *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
@@ -243,7 +243,7 @@ typedef struct onchip_layer {
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
  * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip; where a library is
- * quicker, it is created all the same. */
+ * faster, it is created all the same. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
 /* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not; destroy it with

@@ -309,7 +309,7 @@ void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& ro
 
 // Least squares of relative errors over the exchanges that have a poll delay, with the formula of
 // model/exchange/exchange_time.hpp; its block barriers are known already. Of each exchange the delay with which it is
-// quickest, as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
+// fastest, as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
 // Of one round only those measured with several delays: with one that suits others they take up to 9 % longer. Where a
 // state is large, that matters less.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
@@ -322,15 +322,15 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   };
   constexpr std::array<Eigen::Index, 5> kOneRound{0, 1, 2, 4, 5};
   constexpr std::array<Eigen::Index, 1> kFurther{3};
-  struct Quickest {
+  struct Fastest {
     const ParsedRow* row = nullptr;
     int waits = 0;
   };
-  std::map<std::array<int, 5>, Quickest> shapes;
+  std::map<std::array<int, 5>, Fastest> shapes;
   for (const ParsedRow* row : measured) {
     if (row->number("poll_delay") > 0) {
-      Quickest& shape = shapes[{row->number("bytes"), row->number("batch"), row->number("sms"), row->number("threads"),
-                                row->number("loads")}];
+      Fastest& shape = shapes[{row->number("bytes"), row->number("batch"), row->number("sms"), row->number("threads"),
+                               row->number("loads")}];
       shape.row = shape.row == nullptr || row->row->value < shape.row->row->value ? row : shape.row;
       ++shape.waits;
     }

@@ -53,7 +53,7 @@ struct FitAnswer {
   RecurrentCase answer;                    // the size that was asked for, or else the largest that fits
   std::optional<RecurrentCase> next = {};  // beside the largest: the next granule, which does not fit
   std::vector<Remedy> to_fit = {};         // of what does not fit
-  // The quickest way to compute what does not fit all the same; or one that streams weights, where that is quicker.
+  // The fastest way to compute what does not fit all the same; or one that streams weights, where that is faster.
   std::optional<PlannedNetwork> instead = {};
 
   bool fits() const { return answer.fits(); }
@@ -69,7 +69,7 @@ Capacity largest_network(const RecurrentQuestion& question, const Configuration&
 
 struct PredictAnswer {
   RecurrentCase answer;
-  std::optional<PlannedNetwork> instead = {};  // the fastest library, where it is quicker or the network does not fit
+  std::optional<PlannedNetwork> instead = {};  // the fastest library, where it is faster or the network does not fit
 
   bool fits() const { return answer.fits(); }
 };

@@ -252,7 +252,7 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   result.terms.add("activation", cycles.activation * us_per_tensor_cycle);
   // The floor: the tensor cores' products, spread evenly; and a word of another SM, multiplied, added to the
   // other warps' sums through shared memory, and finished. In a
-  // cluster words come more quickly than through L2, by how much is not known.
+  // cluster words come faster than through L2, by how much is not known.
   const double tiles = 1.0 * geometry.spans * geometry.span_tiles * geometry.row_tiles;
   const double signal = geometry.exchange == ExchangeProtocol::cluster ? 0 : least_signal_cycles(chip, geometry.sms);
   const double meeting = geometry.gates > 1 ? chip.shuffle_latency_cycles.value : 0;

@@ -14,7 +14,7 @@
 // with 8 of them, 1.62 with 4, 1.82 with 2, 2.37 with 1), and the first while the last SM's are on their way; a round
 // trip is for words beyond those first in flight, with the looks at them; a thread looks at its words one after the
 // other, each behind a branch, but where all threads have one word there is none in the loop (exchange.cuh), which is
-// some 50 cycles quicker; and every warp that polls is in the others' way. SMs that write little have lines of their
+// some 50 cycles faster; and every warp that polls is in the others' way. SMs that write little have lines of their
 // own (line_words_for in model/exchange/state.hpp); where they share them, it takes longer than this says.
 #pragma once
 

@@ -35,7 +35,7 @@ inline double overload(const Footprint& footprint) {
   return worst;
 }
 
-// What fits before what does not; of what fits the quicker, of what does not what misses by less.
+// What fits before what does not; of what fits the faster, of what does not what misses by less.
 inline bool is_better(const Prediction& a, const Prediction& b) {
   if (a.footprint.fits != b.footprint.fits) {
     return a.footprint.fits;
@@ -84,7 +84,7 @@ class FamilySearch {
     }
     look(kNear);
     std::optional<Found> found = best_settled();
-    if (!found && !near_.empty()) {  // none fits after all: all others, too, from the quickest on
+    if (!found && !near_.empty()) {  // none fits after all: all others, too, from the fastest on
       near_.clear();
       best_us_ = kNever;
       look(kNever);

@@ -136,7 +136,7 @@ double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
 }
 
 // What a step waits for the exchange where passes are pipelined, beyond `computing` cycles; and a barrier for each
-// pass. Three things take turns, and the longest counts: the passes that are computed, one after another; one pass,
+// pass. Three things overlap, and the longest counts: the passes that are computed, one after another; one pass,
 // which is computed, published and fetched before it can be computed again; the passes that are fetched, one after
 // another by the same warps, each from when it can be seen. What takes nearly as long holds it up (a sum of eighth
 // powers).
@@ -335,7 +335,7 @@ double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const L
   const double copying =
       exchange_cycles(chip, {bytes, geometry.sms, static_cast<int>(bytes / 16), 1, kLineWords}).copying;
   const double at_once = computing + finishing_issue(chip, geometry) + latency(least.fewest_threads) + copying;
-  // Passes take turns (pipelined_cycles), as many as loads of at least a bank's bytes: a pass, or all that is fetched.
+  // Passes overlap (pipelined_cycles), as many as loads of at least a bank's bytes: a pass, or all that is fetched.
   const int passes = is_dense ? 1 : geometry.unit_bytes / kBankBytes;
   const bool may_pipeline = passes > 1;
   const double of_line = (1 - chip.cost[Cost::exchange_hidden_share]) / chip.exchange_bytes_per_cycle_per_sm;

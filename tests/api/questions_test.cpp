@@ -20,7 +20,7 @@
 namespace onchip {
 namespace {
 
-TEST_CASE("a C caller learns what fits, and what binds what does not", "[fast]") {
+TEST_CASE("a C caller learns what fits, and the bottleneck of what does not", "[fast]") {
   CHECK(onchip_api_version() == ONCHIP_API_VERSION);
   auto fit = sized<onchip_fit>();
   onchip_error error;

@@ -106,8 +106,7 @@ TEST_CASE("the fit recovers the exchange constants from noisy rows", "[fast][mic
   CHECK(found.at("exchange.scatter").value < 0.02);
 }
 
-TEST_CASE("a small exchange that was measured with one wait says nothing of how quick it can be",
-          "[fast][microbench]") {
+TEST_CASE("a small exchange that was measured with one wait says nothing of how fast it can be", "[fast][microbench]") {
   SyntheticChip chip(0);
   chip.add_barriers();
   chip.add_exchanges();

@@ -306,9 +306,9 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   }
   price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first], chip_.sm_count));
   // Beside the last phase; what is longer than it counts.
-  LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
-  open.terms = open.terms * (beyond(open, price.launches.back()) / open.terms.total());
-  price.launches.push_back(std::move(open));
+  LaunchPrice finer = undecided(plan.wide, last_first, price.launches.back());
+  finer.terms = finer.terms * (beyond(finer, price.launches.back()) / finer.terms.total());
+  price.launches.push_back(std::move(finer));
   price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = price.terms + launch.terms;

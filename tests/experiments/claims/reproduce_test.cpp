@@ -182,7 +182,7 @@ TEST_CASE("wrong recipes are refused with their place", "[fast]") {
   require_refusal("reproduce all --page --format csv", "contradicts");
 }
 
-// Of the claims that are quick to plan.
+// Of the claims that are fast to plan.
 TEST_CASE("ten cost terms, each changed by a fifth, turn a claim", "[fast][long]") {
   const Json json = run_json(
       "reproduce cublas_15x deepbench_p100 deepbench_v100 layers_nmt layers_speech speedup_30 step_5760 --terms");
