@@ -66,7 +66,8 @@ def main():
         fail(f"expected at most {len(COLORS)} values of {by}, found {len(groups)}")
 
     figure = plt.figure()
-    axes = figure.add_axes((0.1, 0.115, 0.81, 0.765))
+    longest = max(len(name(group)) for group in groups)
+    axes = figure.add_axes((0.1, 0.115, 0.81 - 0.013 * max(0, longest - 4), 0.765))
     for i, scale in enumerate((axes.set_xscale, axes.set_yscale)):
         values = [point[i] for point in everything]
         if min(values) > 0 and max(values) > 4 * min(values):
@@ -95,8 +96,11 @@ def main():
             axis.set_minor_locator(plt.NullLocator())
     # Names beside the lines' ends; ends at the same size stand above one another.
     places = [axes.transAxes.inverted().transform(axes.transData.transform(point[:2])) for point, _, _ in ends]
-    for at in {place[0] for place in places}:
-        here = [i for i, place in enumerate(places) if place[0] == at]
+    names_at = {}  # a tenth of the width -> those whose names may meet there
+    for i, place in enumerate(places):
+        names_at.setdefault(round(10 * place[0]), []).append(i)
+    for here in names_at.values():
+        at = max(places[i][0] for i in here)
         for i, height in zip(here, spread([places[i][1] for i in here], 0.05)):
             axes.text(at + 0.015, height, ends[i][2], transform=axes.transAxes, va="center", color=ends[i][1],
                       weight="bold", path_effects=[patheffects.withStroke(linewidth=2.5, foreground="white")])

@@ -47,7 +47,7 @@ TEST_CASE("a file goes on only with the sweep that it is of", "[fast]") {
   CHECK(read(file) == bytes);
   require_refusal(axes + "--batch 5", "spec.fixed.batch is \"5\", in the file \"4\"");
   require_refusal(axes + "--set sm.count=7", "spec.fixed.sm.count");
-  require_refusal(axes + "--axis batch=1,2", "spec.axes");
+  require_refusal(axes + "--axis steps=1,2", "spec.axes");
   require_refusal("sweep --axis hidden=64,129 -o " + file, "spec.axes[0].hidden.last is \"129\", in the file \"128\"");
   // The same chip's name with another number in it, and another version.
   std::filesystem::create_directory(folder / "chips");
@@ -94,9 +94,10 @@ TEST_CASE("Ctrl-C keeps whole rows and says what goes on", "[fast]") {
 TEST_CASE("rows whose file is removed or replaced while they are written are an error", "[fast]") {
   const Folder folder;
   const std::string file = (folder / "out.csv").string(), err = (folder / "err").string();
-  for (const std::string meanwhile : {"rm " + file, "mv " + file + " " + file + ".old; echo > " + file}) {
-    CHECK(shell("\"" ONCHIP_COMMAND "\" " + kLonger + " --threads 1 -o " + file + " 2>" + err + " & p=$!; until [ -s " +
-                file + " ]; do sleep 0.01; done; " + meanwhile + "; wait $p") == 2);
+  for (const std::string& meanwhile : {"rm " + file, "mv " + file + " " + file + ".old; echo > " + file}) {
+    const std::string command = "\"" ONCHIP_COMMAND "\" " + kLonger + " --threads 1 -o " + file;
+    CHECK(shell(escaped(command) + " 2>" + err + " & p=$!; until [ -s " + file + " ]; do sleep 0.01; done; " +
+                meanwhile + "; wait $p") == 2);
     CHECK(says(read(err), "it was removed or replaced while rows were written"));
     CHECK(!says(read(folder / "out.manifest.json"), "done"));
     std::filesystem::remove(file);
@@ -109,6 +110,7 @@ TEST_CASE("whatever ends a command, the file that was there stays, and nothing i
   const auto killed_by = [&](int signal) {
     const pid_t process = ::fork();
     if (process == 0) {
+      ::signal(signal, SIG_DFL);  // not the test program's own handler
       remove_temporary_files_on_signals();
       OutputFile output(file);
       output.write("half of it");

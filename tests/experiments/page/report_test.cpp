@@ -98,7 +98,7 @@ TEST_CASE("a report of a sweep and its front shows rows, figures and what the ma
 
 TEST_CASE("a report of no rows says so, and a stray quote has one place", "[fast]") {
   const Folder folder;
-  for (const std::string name : {"none.csv", "none.jsonl"}) {
+  for (const std::string name : {"none.csv", "nothing.jsonl"}) {
     const std::string none = (folder / name).string();
     REQUIRE(run("sweep --axis hidden=64,128 --axis batch=1,2 --where 'hidden > 999' -o " + none).status == 0);
     const Run made = run("report " + none);

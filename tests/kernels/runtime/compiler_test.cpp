@@ -236,9 +236,9 @@ TEST_CASE("the cache keeps to its size: what was used least recently goes, and w
   CHECK(left == std::set<std::string>{"0.cubin", "3.plan", "4.cubin", "5.plan", "6.cubin", "7.plan", "8.cubin",
                                       "new.tmp", "others"});
   compile(tiny("sm_90"));
-  const fs::path kernel = cache.folder() / (*std::ranges::find_if(cache.files(), [](const fs::path& file) {
-                                             return file.stem().string().size() == 16;
-                                           })).filename();
+  const std::vector<fs::path> files = cache.files();
+  const fs::path kernel =
+      *std::ranges::find(files, std::size_t{16}, [](const fs::path& file) { return file.stem().string().size(); });
   fs::last_write_time(kernel, fs::file_time_type::clock::now() - std::chrono::hours(9));
   REQUIRE(compile(tiny("sm_90")).cached);
   CHECK(fs::file_time_type::clock::now() - fs::last_write_time(kernel) < std::chrono::hours(1));
