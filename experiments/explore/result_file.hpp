@@ -153,31 +153,17 @@ class ResultFile {
   }
 
   // Where two manifests differ first: "spec.fixed.batch is 8, in the file 4".
-  static std::string difference(const Json& mine, const Json& of_file, const std::string& place = "") {
-    if (mine.is_object() && of_file.is_object()) {
-      for (const Json* side : {&mine, &of_file}) {
-        for (const auto& [key, unused] : side->items()) {
-          const Json none;
-          const std::string within = place.empty() ? key : place + "." + key;
-          std::string found = difference(mine.value(key, none), of_file.value(key, none), within);
-          if (!found.empty()) {
-            return found;
-          }
-        }
-      }
+  static std::string difference(const Json& mine, const Json& of_file) {
+    const Json patch = Json::diff(of_file, mine);
+    if (patch.empty()) {
       return "";
     }
-    if (mine.is_array() && of_file.is_array() && mine.size() == of_file.size()) {
-      for (std::size_t i = 0; i < mine.size(); ++i) {
-        std::string found = difference(mine[i], of_file[i], place + "[" + std::to_string(i) + "]");
-        if (!found.empty()) {
-          return found;
-        }
-      }
-      return "";
-    }
-    const auto text = [](const Json& json) { return json.is_null() ? "left out" : json.dump(); };
-    return mine == of_file ? "" : place + " is " + text(mine) + ", in the file " + text(of_file);
+    const Json& first = patch[0];
+    std::string place = first["path"];
+    const std::string there = first["op"] == "add" ? "left out" : of_file[Json::json_pointer(place)].dump();
+    place.erase(0, 1);
+    std::ranges::replace(place, '/', '.');
+    return place + " is " + (first.contains("value") ? first["value"].dump() : "left out") + ", in the file " + there;
   }
 
   [[noreturn]] void fail(const std::string& reason) const {

@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 
@@ -409,94 +408,62 @@ std::vector<Recipe> chosen(std::vector<Recipe> recipes, const std::vector<std::s
   return of;
 }
 
-// The rows that a claim takes, as `measure --configurations` reads them: kernels with the plans of the rows, and the
-// sizes at which libraries were timed, where all families will be.
-std::array<Table, 2> asked_rows(const Recipe& recipe, MeasuredRows& measured) {
-  std::array<Table, 2> asked{Table{configuration_columns(), {}}, Table{configuration_columns(), {}}};
-  asked[0].columns.emplace_back("plan");
-  for (const MeasuredRow& row : rows_of({&recipe, 1}, measured)) {
-    if (is_stale(row).value_or(false)) {
-      std::cerr << "stale until now: " << describe(row) << '\n';
-    }
-    Configuration configuration;
-    configuration.network = row.network;
-    configuration.seed = row.seed;
-    auto& cells = asked[row.is_library].rows.emplace_back(configuration_cells(configuration));
-    if (!row.is_library) {
-      cells.push_back(to_string(row.plan));
-    }
-  }
-  return asked;
-}
-
-// Measures the recipes' rows anew, claim by claim, each into files of its own; a row that several claims take only
-// once. What lies in the folder whole is not measured again, so that the same command goes on where it was stopped.
+// Measures the recipes' rows anew, claim by claim, as `measure --configurations` does: kernels with the plans of the
+// rows, then all families at the sizes at which libraries were timed. What lies in the folder whole is not measured
+// again, so that the same command goes on where it was stopped.
 Renewed measure_anew(const Options& options, std::span<const Recipe> recipes, MeasuredRows& measured,
                      const std::filesystem::path& folder) {
-  constexpr std::array<std::string_view, 2> kKinds{"_kernels", "_families"};
-  constexpr std::string_view kAsked = "_configurations.csv";
-  const auto rows_beside = [&](std::string asked) {
-    return asked.replace(asked.size() - kAsked.size(), asked.size(), ".csv");
-  };
   std::filesystem::create_directories(folder);
-  std::array<std::set<std::vector<std::string>>, 2> known;
-  std::set<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string asked = entry.path().string();
-    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-      if (!asked.ends_with(std::string(kKinds[kind]) + std::string(kAsked)) ||
-          !std::filesystem::exists(manifest_path(rows_beside(asked)))) {  // which is written last
-        continue;
-      }
-      files.insert(rows_beside(asked));
-      std::ranges::for_each(read_csv(asked).rows, [&](auto& row) { known[kind].insert(std::move(row)); });
-    }
-  }
-  struct Question {
-    std::string claim, file;
-    std::size_t kind;
-    std::size_t rows;
-  };
-  std::vector<Question> questions;
-  for (const Recipe& recipe : recipes) {
-    std::array<Table, 2> asked = asked_rows(recipe, measured);
-    if (!recipe.rows.empty() && asked[0].rows.empty() && asked[1].rows.empty()) {
-      std::cerr << "onchip: " << recipe.name << " takes the rows of " << recipe.rows.front()
-                << ", which are of other commands: they stay as they are\n";
-    }
-    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-      const std::string file = (folder / (recipe.name + std::string(kKinds[kind]) + std::string(kAsked))).string();
-      auto& rows = asked[kind].rows;
-      if (std::ranges::all_of(rows, [&](const auto& row) { return known[kind].contains(row); })) {
-        continue;
-      }
-      if (!files.contains(rows_beside(file))) {  // else the rows of before are among them
-        std::erase_if(rows, [&](const auto& row) { return known[kind].contains(row); });
-      }
-      std::ranges::sort(rows);
-      rows.erase(std::ranges::unique(rows).begin(), rows.end());
-      known[kind].insert(rows.begin(), rows.end());
-      std::filesystem::remove(manifest_path(rows_beside(file)));
-      OutputFile configurations(file);
-      configurations.write(to_csv(asked[kind]));
-      configurations.commit();
-      questions.push_back({recipe.name, file, kind, rows.size()});
-    }
-  }
+  Renewed renewed{options.text("chip"), {}};
   const Verb& measure = *std::ranges::find(kVerbs, "measure", &Verb::name);
-  const std::string chip = options.text("chip");
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    const auto& [claim, file, kind, rows] = questions[i];
-    std::cerr << "onchip: " << i + 1 << " of " << questions.size() << ": " << claim << ", " << rows
-              << " configurations\n";
-    std::vector<std::string> arguments{"--configurations", file, "--chip", chip, "-o", rows_beside(file)};
-    if (kind == 1) {
-      arguments.insert(arguments.end(), {"--plan", "all"});
+  constexpr std::array kNames{"_kernels", "_families"};
+  for (const Recipe& recipe : recipes) {
+    std::array<Table, 2> asked{Table{configuration_columns(), {}}, Table{configuration_columns(), {}}};
+    asked[0].columns.emplace_back("plan");
+    for (const MeasuredRow& row : rows_of({&recipe, 1}, measured)) {
+      if (is_stale(row).value_or(false)) {
+        std::cerr << "stale until now: " << describe(row) << '\n';
+      }
+      Configuration configuration;
+      configuration.network = row.network;
+      configuration.seed = row.seed;
+      std::vector<std::string> cells = configuration_cells(configuration);
+      if (!row.is_library) {
+        cells.push_back(to_string(row.plan));
+      }
+      auto& rows = asked[row.is_library].rows;
+      if (std::ranges::find(rows, cells) == rows.end()) {
+        rows.push_back(std::move(cells));
+      }
     }
-    measure.run(measure, arguments);
-    files.insert(rows_beside(file));
+    if (!recipe.rows.empty() && asked[0].rows.empty() && asked[1].rows.empty()) {
+      std::cerr << "onchip: " << recipe.name << " takes rows of another command, which stay: " << recipe.rows[0]
+                << '\n';
+    }
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const std::string name = (folder / (recipe.name + kNames[i])).string(), rows = name + ".csv",
+                        question = name + "_configurations.csv", text = to_csv(asked[i]);
+      if (asked[i].rows.empty()) {
+        continue;
+      }
+      renewed.files.emplace_back(rows);
+      if (std::filesystem::exists(manifest_path(rows)) && std::filesystem::exists(question) &&  // the manifest is last
+          MappedFile(question).bytes() == text) {
+        continue;
+      }
+      std::cerr << "onchip: measuring " << asked[i].rows.size() << " configurations of " << recipe.name << '\n';
+      std::filesystem::remove(manifest_path(rows));
+      OutputFile configurations(question);
+      configurations.write(text);
+      configurations.commit();
+      std::vector<std::string> arguments{"--configurations", question, "--chip", renewed.chip, "-o", rows};
+      if (i == 1) {
+        arguments.insert(arguments.end(), {"--plan", "all"});
+      }
+      measure.run(measure, arguments);
+    }
   }
-  return {chip, {files.begin(), files.end()}};
+  return renewed;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
-#include "model/base/output_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -104,29 +103,37 @@ std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::str
   return entry;
 }
 
-void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
-  constexpr unsigned kBetween = 64;  // kernels, each of some 100 KiB
-  static std::atomic<unsigned> count{0};
+void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
+                  const std::function<void(OutputFile&)>& write) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !is_cached(path)) {
     return;
   }
   std::filesystem::create_directories(path.parent_path(), ignored);
-  if (count++ % kBetween == 0) {
-    make_room(path.parent_path(), entry.cubin.size());
+  constexpr std::uintmax_t kBetween = kMostCachedBytes / 64;  // looking at all files takes a while
+  static std::atomic<std::uintmax_t> since = kBetween;
+  if ((since += bytes) > kBetween) {
+    since = 0;
+    make_room(path.parent_path(), bytes);
   }
+  try {
+    OutputFile file(path);
+    write(file);
+    file.commit(/*synced=*/false);
+  } catch (const InputError&) {  // as said
+  }
+}
+
+void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
   std::ostringstream text;
   text << kMagic << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' '
        << entry.resources.stack_bytes << ' ' << entry.attempt << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
        << key;
   text.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
-  try {
-    OutputFile file(path);
+  store_cached(path, text.view().size(), [&](OutputFile& file) {
     file.write(text.view());
     file.write(hash_text(text.view()));
-    file.commit(/*synced=*/false);
-  } catch (const InputError&) {  // as said
-  }
+  });
 }
 
 }  // namespace onchip

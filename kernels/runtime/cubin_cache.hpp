@@ -5,9 +5,11 @@
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
+#include "model/base/output_file.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +27,10 @@ bool is_cached(const std::filesystem::path& path);  // a folder or a pipe of tha
 void touch(const std::filesystem::path& path);      // it was used
 // Removes what is needed for so many more bytes, and what writers that were killed left.
 void make_room(const std::filesystem::path& directory, std::uintmax_t bytes);
+// Makes room and writes the file under a temporary name first, so that a reader sees a whole file or none. A failure is
+// no error, nor is what lies there under this name and is no file: it is a miss.
+void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
+                  const std::function<void(OutputFile&)>& write);
 
 struct CacheEntry {
   std::vector<char> cubin;
@@ -35,7 +41,6 @@ struct CacheEntry {
 // Nothing if there is no such file, it is torn, or of another key.
 std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key);
 
-// Written beside its final place and renamed, so that a reader sees a whole file or none. Failures are no error.
 void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry);
 
 }  // namespace onchip

@@ -3,8 +3,6 @@
 
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/cubin_cache.hpp"
-#include "model/base/error.hpp"
-#include "model/base/output_file.hpp"
 #include "model/base/parallel.hpp"
 
 #include <dlfcn.h>
@@ -169,14 +167,10 @@ void store(const std::filesystem::path& path, const std::string& key, const Valu
   std::uintmax_t bytes = 0;
   Output count{[&](std::span<const std::byte> some) { bytes += some.size(); }};
   for_each_field(count, value);
-  std::error_code ignored;
-  if (bytes > kMostCachedBytes / 2 || (std::filesystem::exists(path, ignored) && !is_cached(path))) {
+  if (bytes > kMostCachedBytes / 2) {
     return;
   }
-  std::filesystem::create_directories(path.parent_path(), ignored);
-  make_room(path.parent_path(), bytes);
-  try {
-    OutputFile file(path);
+  store_cached(path, bytes, [&](OutputFile& file) {
     Hash hash;
     Output write{[&](std::span<const std::byte> some) {
       hash.add(some);
@@ -185,9 +179,7 @@ void store(const std::filesystem::path& path, const std::string& key, const Valu
     write(std::string(kMagic), key);
     for_each_field(write, value);
     write(std::uint64_t{hash.value});
-    file.commit(/*synced=*/false);
-  } catch (const InputError&) {  // it is made anew the next time
-  }
+  });
 }
 
 // Of the program or library that this is in: another build may pack otherwise.

@@ -48,7 +48,7 @@ TEST_CASE("a file goes on only with the sweep that it is of", "[fast]") {
   require_refusal(axes + "--batch 5", "spec.fixed.batch is \"5\", in the file \"4\"");
   require_refusal(axes + "--set sm.count=7", "spec.fixed.sm.count");
   require_refusal(axes + "--axis steps=1,2", "spec.axes");
-  require_refusal("sweep --axis hidden=64,129 -o " + file, "spec.axes[0].hidden.last is \"129\", in the file \"128\"");
+  require_refusal("sweep --axis hidden=64,129 -o " + file, "spec.axes.0.hidden.last is \"129\", in the file \"128\"");
   // The same chip's name with another number in it, and another version.
   std::filesystem::create_directory(folder / "chips");
   std::string chip = read(std::filesystem::path(ONCHIP_CHIPS_DIR) / "h200.toml");

@@ -293,7 +293,8 @@ TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict h
   const Json predicted = run_json("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
   CHECK(says(rows.out, predicted["plan"]["text"].get<std::string>()));
   CHECK(says(rows.out, std::to_string(predicted["stash_bytes"].get<std::int64_t>())));
-  CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64").out.find("row,cell,hidden,") == 0);
+  CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64")
+            .out.find("row,cell,batch,chip,density,mode,precision,hidden,") == 0);
   CHECK(says(
       run("sweep --mode train --cell lstm --hidden 512 --axis density=0.05,0.1 --axis layers=1 --axis batch=4 --format "
           "jsonl")
