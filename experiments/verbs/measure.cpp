@@ -11,6 +11,7 @@
 #include "model/answer/constraint_words.hpp"
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/command/progress.hpp"
@@ -182,11 +183,12 @@ Json check_of(const Recurrent& network, const SparseMatrix& matrix) {
   return {{"input", kInput}, {"steps", steps}, {"states", std::move(values)}, {"tolerance", 0.02}};
 }
 
-// The files of --write KERNEL.cu: the kernel, KERNEL.layout and KERNEL.json. Opened before any long work.
+// The files of --write KERNEL.cu: the kernel, KERNEL.layout and KERNEL.json. Opened before any long work. What is not
+// named is replaced only where it is of a kernel that was written before.
 class WrittenKernel {
  public:
   explicit WrittenKernel(const std::filesystem::path& path)
-      : path_(path), kernel_(path), layout_(beside(path, ".layout")), json_(beside(path, ".json")) {}
+      : path_(path), kernel_(path), layout_(own_beside(path, ".layout")), json_(own_beside(path, ".json")) {}
 
   static std::filesystem::path beside(std::filesystem::path path, const char* extension) {
     return path.replace_extension(extension);
@@ -226,6 +228,18 @@ class WrittenKernel {
   }
 
  private:
+  static std::filesystem::path own_beside(const std::filesystem::path& path, const char* extension) {
+    const std::filesystem::path file = beside(path, extension), json = beside(path, ".json");
+    if (std::filesystem::exists(file)) {
+      const Json of = std::filesystem::exists(json) ? Json::parse(MappedFile(json).bytes(), nullptr, false) : Json();
+      if (!of.is_object() || of.value("file", Json()) != beside(path, ".layout").filename().string()) {
+        throw InputError(file.string() +
+                         ": there is such a file, but no written kernel's: move it away, or choose another name");
+      }
+    }
+    return file;
+  }
+
   std::filesystem::path path_;
   OutputFile kernel_, layout_, json_;
 };

@@ -69,8 +69,7 @@ double seconds() {
 std::atomic<bool> is_stopped = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// While it lives the first SIGINT or SIGTERM asks the sweep to stop; the second ends the process. A file that may grow
-// no more is a failed write instead of the end.
+// While it lives the first SIGINT or SIGTERM asks the sweep to stop; the second ends the process.
 class Interrupts {
  public:
   Interrupts() {
@@ -80,21 +79,17 @@ class Interrupts {
     ask.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(SIGINT, &ask, &interrupt_);
     ::sigaction(SIGTERM, &ask, &terminate_);
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGXFSZ, &ignore, &size_);
   }
   ~Interrupts() {
     ::sigaction(SIGINT, &interrupt_, nullptr);
     ::sigaction(SIGTERM, &terminate_, nullptr);
-    ::sigaction(SIGXFSZ, &size_, nullptr);
   }
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
   struct sigaction interrupt_ {
-  }, terminate_{}, size_{};
+  }, terminate_{};
 };
 
 // ---- what is said ---------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class RowComputer {
   std::vector<std::size_t> place_;  // [axes]
   std::size_t first_ = 0;
   std::array<std::vector<Source>, kSubjects> sources_;  // by Subject
-  std::vector<Source> axis_cells_;                      // in the order of the columns
+  std::vector<Source> key_cells_;                       // in the order of the columns
   std::vector<unsigned> subjects_of_axis_;              // [axes], bits
   unsigned stale_ = ~0u;                                // bits
   std::size_t cell_ = 0;                                // that is written next

@@ -98,12 +98,25 @@ TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]
   CHECK(values("shared_memory.per_sm=128KiB:256KiB:64KiB", "shared_memory.per_sm") ==
         Texts{"131072", "196608", "262144"});
   CHECK(values("sm.count=+0%,-50%,7", "sm.count") == Texts{"132", "66", "7"});
+  CHECK(values("sm.count=-50%:+50%:50%,+0%:50%:x1.5", "sm.count") == Texts{"66", "132", "198", "132", "198"});
+  CHECK(values("chip=h200,a100; l2.size=-50%:+0%:50%", "chip") == Texts{"h200", "a100"});
+  CHECK(values("cost.split_round=+0%:+10%:10%", "cost.split_round") == Texts{"13", "14.3"});
   CHECK(values("chip=h200,a100; sm.count=+0%,+0%", "sm.count") == Texts{"132", "108"});
   CHECK(values("cost.split_round=0,1", "cost.split_round") == Texts{"0", "1"});
   CHECK(values("sms=8,4", "sms") == Texts{"8", "4"});
   const std::string file = folder.write("nets.csv", "name,units,batch\na,5,1\nb,6,2\n");
   CHECK(values("batch=@" + file, "batch") == Texts{"1", "2"});
   CHECK(values("steps=@" + file + ":units; batch=@" + file, "steps") == Texts{"5", "6"});
+}
+
+TEST_CASE("a row says what it is of, whatever is fixed, varied or left out", "[fast]") {
+  for (const char* axis : {"chip=h200,a100", "cell=lstm,relu", "batch=4,8", "density=0.1,0.3", "precision=fp16,bf16"}) {
+    const Table rows = rows_of("sweep --hidden 256 --set steps=7 --axis " + std::string(axis));
+    for (const char* key : {"chip", "cell", "hidden", "batch", "density", "precision", "steps"}) {
+      CHECK(!cell(rows, 1, key).empty());
+    }
+  }
+  CHECK(cell(rows_of("sweep --mode train --axis hidden=64"), 0, "density") == "1");
 }
 
 TEST_CASE("a plan that is given is priced, and its fields may vary", "[fast]") {
