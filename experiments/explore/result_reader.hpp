@@ -29,7 +29,7 @@ class ResultReader {
   // By the extension: .jsonl, else CSV. Throws InputError for a file that cannot be read, or has no names of columns.
   explicit ResultReader(const std::filesystem::path& file)
       : name_(file.string()), is_json_(file.extension() == ".jsonl") {
-    { const MappedFile readable(file); }
+    { InputFile readable(file); }
     descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) {
       throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
@@ -38,7 +38,7 @@ class ResultReader {
       throw InputError(name_, 1, 1, "the file is empty: expected a line with the names of the columns");
     }
     if (is_json_) {
-      const Json first = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+      const Json first = parse_json(line_, name_);
       if (!first.is_object()) {
         fail("expected a JSON object");
       }
@@ -123,7 +123,7 @@ class ResultReader {
       const Table row = parse_csv(csv_line(columns_) + std::string(line_) + "\n", name_);
       return row.rows.empty() ? std::vector<std::string>(columns_.size()) : row.rows.front();
     }
-    const Json json = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json(line_, name_);
     if (!json.is_object()) {
       fail("expected a JSON object");
     }
