@@ -129,7 +129,7 @@ FeedForwardPlan replayed_plan(const Chip& chip, const ExaminedNetwork& network, 
 int simulate_feed_forward(const Options& options, const Chip& chip, int threads) {
   Output output(options);
   Progress progress;
-  const FeedForward network = read_network(options.text("network"));
+  const FeedForward network = read_network(network_text(options));
   progress.show("finding the structure of " + network.name);
   const ExaminedNetwork examined = examine(network);
   std::optional<ReferenceResult> reference;
