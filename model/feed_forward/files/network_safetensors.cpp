@@ -72,56 +72,55 @@ Comparison compare(std::string_view a, std::string_view b) {
   return {a.size() - i != b.size() - k ? a.size() - i < b.size() - k : a < b};
 }
 
-// The orders in which each layer takes what the one before it gives and the numbers in names ascend, of layers that are
-// sorted by their names: at most two. No more are sought when there are too many.
-class Orders {
- public:
-  explicit Orders(const std::vector<Layer>& layers) : layers_(layers), is_placed_(layers.size()) {
-    const auto is_numbered = [](const Layer& a, const Layer& b) { return compare(a.name, b.name).by_number; };
-    if (std::ranges::adjacent_find(layers, std::not_fn(is_numbered)) == layers.end()) {
-      std::vector<Layer> only = layers;
-      found_.assign(std::ranges::adjacent_find(only, std::not_fn(fits_before)) == only.end() ? 1 : 0, std::move(only));
-    } else if (layers.size() > 1000) {
-      left_ = 0;
-    } else {
-      place();
-    }
+bool fits_before(const Layer& a, const Layer& b) {
+  return a.outputs == b.inputs;
+}
+// Whether each takes what the one before it gives, and the numbers in names ascend.
+bool follow(const std::vector<Layer>& order) {
+  return std::ranges::adjacent_find(order, [](const Layer& a, const Layer& b) {
+           const Comparison names = compare(b.name, a.name);
+           return !fits_before(a, b) || (names.by_number && names.is_before);
+         }) == order.end();
+}
+
+// The orders of layers that follow each other, of layers that are sorted by their names: the first two, if there are as
+// many. `is_known`: no others were left untried.
+struct Orders {
+  std::vector<std::vector<Layer>> found;
+  bool is_known = true;
+};
+Orders find_orders(const std::vector<Layer>& layers) {
+  constexpr std::size_t kMostUnnumbered = 1000;
+  const auto by_number = [](const Layer& a, const Layer& b) { return compare(a.name, b.name).by_number; };
+  if (std::ranges::adjacent_find(layers, std::not_fn(by_number)) == layers.end()) {
+    return {std::vector<std::vector<Layer>>(follow(layers) ? 1 : 0, layers)};
   }
-
-  static bool fits_before(const Layer& a, const Layer& b) { return a.outputs == b.inputs; }
-  bool none() const { return found_.empty() && left_ > 0; }
-  bool one() const { return found_.size() == 1 && left_ > 0; }
-  std::vector<Layer> first() const { return found_.front(); }
-
- private:
-  void place() {
-    if (order_.size() == layers_.size()) {
-      found_.push_back(order_);
+  Orders orders{{}, layers.size() <= kMostUnnumbered};
+  int comparisons_left = 20'000'000;
+  std::vector<Layer> order;
+  std::vector<bool> is_placed(layers.size());
+  const std::function<void()> place = [&] {
+    if (order.size() == layers.size()) {
+      orders.found.push_back(order);
     }
-    for (std::size_t i = 0; i < layers_.size() && found_.size() < 2 && left_ > 0; ++i) {
-      if (is_placed_[i] || (!order_.empty() && !fits_before(order_.back(), layers_[i]))) {
-        continue;
-      }
-      bool waits = false;
+    for (std::size_t i = 0; i < layers.size() && orders.found.size() < 2 && orders.is_known; ++i) {
+      bool waits = is_placed[i] || (!order.empty() && !fits_before(order.back(), layers[i]));
       for (std::size_t before = 0; before < i && !waits; ++before) {
-        waits = !is_placed_[before] && --left_ >= 0 && compare(layers_[before].name, layers_[i].name).by_number;
+        waits = !is_placed[before] && by_number(layers[before], layers[i]);
+        orders.is_known = --comparisons_left > 0;
       }
       if (!waits) {
-        is_placed_[i] = true;
-        order_.push_back(layers_[i]);
+        is_placed[i] = true;
+        order.push_back(layers[i]);
         place();
-        order_.pop_back();
-        is_placed_[i] = false;
+        order.pop_back();
+        is_placed[i] = false;
       }
     }
-  }
-
-  const std::vector<Layer>& layers_;
-  std::vector<bool> is_placed_;
-  std::vector<Layer> order_;
-  std::vector<std::vector<Layer>> found_;
-  int left_ = 20'000'000;  // comparisons of names
-};
+  };
+  place();
+  return orders;
+}
 
 class NetworkReader {
  public:
@@ -275,78 +274,67 @@ class NetworkReader {
     }
   }
 
-  std::vector<Layer> in_order() {
-    const Orders orders(layers_);
-    const auto bias_fits = [&](const Layer& layer) {
-      const auto bias = tensors_.find(layer.bias);
-      return bias == tensors_.end() || bias->second.elements == 1 ||
-             bias->second.elements == static_cast<std::uint64_t>(layer.outputs);
-    };
-    if (orders.none() || !std::ranges::all_of(layers_, bias_fits)) {
-      std::vector<Layer> turned = layers_;
-      for (Layer& layer : turned) {
-        std::swap(layer.outputs, layer.inputs);
-      }
-      if (!Orders(turned).none() && std::ranges::all_of(turned, bias_fits)) {
-        throw InputError(file_ + ": its layers seem to lie as " +
-                         (transpose_ ? "[outputs, inputs]: leave --transpose, transpose=yes, out"
-                                     : "[inputs, outputs], as Keras saves them: read them by --transpose, or "
-                                       "transpose=yes behind the file's name"));
-      }
+  // Whether there can be an order, and biases are of the layers' outputs.
+  bool can_be(const std::vector<Layer>& layers) const {
+    const Orders orders = find_orders(layers);
+    return (!orders.found.empty() || !orders.is_known) && std::ranges::all_of(layers, [&](const Layer& layer) {
+             const auto bias = tensors_.find(layer.bias);
+             return bias == tensors_.end() || bias->second.elements == 1 ||
+                    bias->second.elements == static_cast<std::uint64_t>(layer.outputs);
+           });
+  }
+  std::vector<Layer> in_order() const {
+    std::vector<Layer> turned = layers_, written = layers_;
+    std::ranges::for_each(turned, [](Layer& layer) { std::swap(layer.outputs, layer.inputs); });
+    if (!can_be(layers_) && can_be(turned)) {
+      throw InputError(file_ + ": its layers seem to lie as " +
+                       (transpose_ ? "[outputs, inputs]: leave --transpose, transpose=yes, out"
+                                   : "[inputs, outputs], as Keras saves them: read them by --transpose, or "
+                                     "transpose=yes behind the file's name"));
     }
-    if (orders.none()) {
-      refuse_widths(layers_);
-    }
-    if (orders.one()) {
-      return orders.first();
+    const Orders orders = find_orders(layers_);
+    if (orders.is_known && orders.found.size() < 2) {
+      if (orders.found.empty()) {
+        refuse_widths(layers_);
+      }
+      return orders.found.front();
     }
     // Writers that sort tensors by type and name leave an order that says nothing.
-    std::vector<Layer> written = layers_;
     std::ranges::sort(written, {}, &Layer::begin);
     const auto is_sorted = [](const Layer& a, const Layer& b) { return a.type != b.type || a.name < b.name; };
-    const auto follows = [](const Layer& a, const Layer& b) {
-      const Comparison names = compare(b.name, a.name);
-      return Orders::fits_before(a, b) && !(names.by_number && names.is_before);
-    };
-    if (std::ranges::adjacent_find(written, std::not_fn(is_sorted)) == written.end() ||
-        std::ranges::adjacent_find(written, std::not_fn(follows)) != written.end()) {
-      std::string names;
-      for (std::size_t l = 0; l < std::min<std::size_t>(4, layers_.size()); ++l) {
-        names += (l > 0 ? "+" : "") + layers_[l].name;
-      }
+    if (std::ranges::adjacent_find(written, std::not_fn(is_sorted)) == written.end() || !follow(written)) {
       throw InputError(file_ +
-                       ": its layers fit in more than one order, and their names have no numbers that say which; "
-                       "say it by order=" +
-                       one_line(names) + (layers_.size() > 4 ? "+..." : "") +
-                       " behind the file's name, or number the names");
+                       ": its layers fit in more than one order, and no numbers in their names say which; say it " +
+                       "by order=" + names_of(layers_) + " behind the file's name, or number the names");
     }
     return written;
   }
   // As it is asked for: "input+hidden+output".
   std::vector<Layer> in_order(std::string_view order) const {
-    std::vector<Layer> ordered;
-    std::vector<std::string_view> names(layers_.size());
-    std::ranges::transform(layers_, names.begin(), [](const Layer& layer) -> std::string_view { return layer.name; });
-    for (std::size_t begin = 0; begin <= order.size();) {
-      const std::size_t end = std::min(order.find('+', begin), order.size());
-      const std::string_view name = order.substr(begin, end - begin);
-      const auto layer = std::ranges::find(layers_, name, &Layer::name);
-      if (layer == layers_.end()) {
-        throw InputError(file_ + ": order: no layer " + in_quotes(name) + did_you_mean(name, names));
+    std::vector<Layer> ordered, left = layers_;
+    while (!left.empty() || !order.empty()) {
+      const std::string_view name = order.substr(0, order.find('+'));
+      const auto layer = std::ranges::find(left, name, &Layer::name);
+      if (layer == left.end()) {
+        throw InputError(file_ + ": order: expected each layer once, still " + names_of(left) + "; found " +
+                         in_quotes(name));
       }
       ordered.push_back(*layer);
-      begin = end + 1;
-    }
-    for (const Layer& layer : layers_) {
-      if (std::ranges::count(ordered, layer.name, &Layer::name) != 1) {
-        throw InputError(file_ + ": order: expected each layer once, " + in_quotes(layer.name) + " too");
-      }
+      left.erase(layer);
+      order.remove_prefix(std::min(name.size() + 1, order.size()));
     }
     refuse_widths(ordered);
     return ordered;
   }
+  static std::string names_of(const std::vector<Layer>& layers) {
+    std::string names;
+    for (const Layer& layer : layers) {
+      names += (names.empty() ? "" : "+") + layer.name;
+    }
+    return one_line(names, 200) + (names.size() > 200 ? "..." : "");
+  }
   void refuse_widths(const std::vector<Layer>& layers) const {
-    const auto other = std::ranges::adjacent_find(layers, std::not_fn(Orders::fits_before));
+    const auto other = std::ranges::adjacent_find(layers, std::not_fn(fits_before));
     if (other != layers.end()) {
       throw InputError(file_ + ": layer " + in_quotes(other[1].name) + " takes " + std::to_string(other[1].inputs) +
                        " inputs, but " + in_quotes(other->name) + " before it has " + std::to_string(other->outputs) +
