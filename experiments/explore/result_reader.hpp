@@ -38,7 +38,7 @@ class ResultReader {
       throw InputError(name_, 1, 1, "the file is empty: expected a line with the names of the columns");
     }
     if (is_json_) {
-      const Json first = parse_json(line_, name_);
+      const Json first = parse_json(line_, place());
       if (!first.is_object()) {
         fail("expected a JSON object");
       }
@@ -123,7 +123,7 @@ class ResultReader {
       const Table row = parse_csv(csv_line(columns_) + std::string(line_) + "\n", name_);
       return row.rows.empty() ? std::vector<std::string>(columns_.size()) : row.rows.front();
     }
-    const Json json = parse_json(line_, name_);
+    const Json json = parse_json(line_, place());
     if (!json.is_object()) {
       fail("expected a JSON object");
     }
@@ -135,6 +135,7 @@ class ResultReader {
     return found;
   }
 
+  std::string place() const { return name_ + ":" + std::to_string(number_) + ":1"; }
   [[noreturn]] void fail(const std::string& message) const { throw InputError(name_, number_, 1, message); }
 
  private:

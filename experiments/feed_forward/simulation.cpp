@@ -3,6 +3,7 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
