@@ -24,11 +24,12 @@ using safetensors::Tensors;
 constexpr std::string_view kShape = ".shape", kRows = ".crow_indices", kColumns = ".col_indices", kValues = ".values";
 
 // What a matrix is called behind its layer's name, and the bias beside it.
-struct Words {
+struct MatrixNames {
   std::string_view weight, bias;
 };
-constexpr std::array kWords{Words{".weight", ".bias"}, Words{".kernel", ".bias"}, Words{"/kernel:0", "/bias:0"},
-                            Words{"/kernel", "/bias"}, Words{"", ".bias"}};
+constexpr std::array kMatrixNames{MatrixNames{".weight", ".bias"}, MatrixNames{".kernel", ".bias"},
+                                  MatrixNames{"/kernel:0", "/bias:0"}, MatrixNames{"/kernel", "/bias"},
+                                  MatrixNames{"", ".bias"}};
 
 struct Layer {
   std::string name;    // of the layer, "layers.0"
@@ -43,7 +44,7 @@ struct Comparison {
   bool is_before = false, by_number = false;
 };
 // "layers.9" before "layers.10", by their numbers; "a" before "b", by their letters.
-Comparison compare(std::string_view a, std::string_view b) {
+Comparison compare_names(std::string_view a, std::string_view b) {
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   std::size_t i = 0, k = 0;
   while (i < a.size() && k < b.size()) {
@@ -78,7 +79,7 @@ bool fits_before(const Layer& a, const Layer& b) {
 // Whether each takes what the one before it gives, and the numbers in names ascend.
 bool follow(const std::vector<Layer>& order) {
   return std::ranges::adjacent_find(order, [](const Layer& a, const Layer& b) {
-           const Comparison names = compare(b.name, a.name);
+           const Comparison names = compare_names(b.name, a.name);
            return !fits_before(a, b) || (names.by_number && names.is_before);
          }) == order.end();
 }
@@ -91,7 +92,7 @@ struct Orders {
 };
 Orders find_orders(const std::vector<Layer>& layers) {
   constexpr std::size_t kMostUnnumbered = 1000;
-  const auto by_number = [](const Layer& a, const Layer& b) { return compare(a.name, b.name).by_number; };
+  const auto by_number = [](const Layer& a, const Layer& b) { return compare_names(a.name, b.name).by_number; };
   if (std::ranges::adjacent_find(layers, std::not_fn(by_number)) == layers.end()) {
     return {std::vector<std::vector<Layer>>(follow(layers) ? 1 : 0, layers)};
   }
@@ -142,7 +143,7 @@ class NetworkReader {
                        std::string(kRows) + "'");
     }
     refuse_unused();
-    std::ranges::sort(layers_, [](const Layer& a, const Layer& b) { return compare(a.name, b.name).is_before; });
+    std::ranges::sort(layers_, [](const Layer& a, const Layer& b) { return compare_names(a.name, b.name).is_before; });
     layers_ = file.order.empty() ? in_order() : in_order(file.order);
   }
 
@@ -238,7 +239,8 @@ class NetworkReader {
   void add_matrix(const std::string& name, const Tensor& tensor) {
     std::string_view layer = name;
     layer.remove_suffix(layer.ends_with(safetensors::kOriginal) ? safetensors::kOriginal.size() : 0);
-    const auto words = std::ranges::find_if(kWords, [&](const Words& of) { return layer.ends_with(of.weight); });
+    const auto words =
+        std::ranges::find_if(kMatrixNames, [&](const MatrixNames& of) { return layer.ends_with(of.weight); });
     const std::string plain(layer);
     layer.remove_suffix(words->weight.size());
     add({std::string(layer), name, std::string(layer) + std::string(words->bias), 0, 0, tensor.begin, tensor.type},
