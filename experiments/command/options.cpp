@@ -218,7 +218,8 @@ OptionGroup network_options() {
                                 ".safetensors.index.json, .npy, .mtx or .smtx file, which gzip, xz or zstd may have "
                                 "compressed.")
       ("tensor", text("NAME"), "Name the tensor where several can be recurrent weights.")
-      ("transpose", "Read the weights of the file as [hidden, gates * hidden], as Keras saves them.");
+      ("transpose", "Read the matrices of the file transposed, as Keras saves them: [hidden, gates * hidden], "
+                    "or with --network [inputs, outputs].");
   // clang-format on
   return group;
 }

@@ -3,14 +3,13 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/json.hpp"
 #include "model/base/table.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
 #endif
-
-#include <nlohmann/json.hpp>
 
 #include <ctime>
 #include <iostream>
@@ -67,14 +66,13 @@ void for_each_field(Of& manifest, const Use& use) {
 }  // namespace
 
 std::string to_json_text(const Manifest& manifest) {
-  nlohmann::ordered_json json;
+  Json json;
   for_each_field(manifest, [&](const char* key, const auto& value) { json[key] = value; });
   return json.dump(2) + '\n';
 }
 
 Manifest read_manifest(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  const auto json = nlohmann::json::parse(mapped.bytes(), nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(InputFile(file).bytes(), file.string());
   if (!json.is_object()) {
     throw InputError(file.string() + ": not a JSON object");
   }

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string_view>
 
 namespace onchip {
 
@@ -144,11 +145,13 @@ NamedCells flat(const Json& object) {
 
 Table to_table(const std::vector<NamedCells>& rows) {
   Table table;
+  std::map<std::string_view, std::size_t> places;
   for (const NamedCells& row : rows) {
     std::vector<std::string>& cells = table.rows.emplace_back(table.columns.size());
     for (const auto& [column, text] : row) {
-      const auto place = static_cast<std::size_t>(std::ranges::find(table.columns, column) - table.columns.begin());
-      if (place == table.columns.size()) {
+      const auto [found, is_new] = places.emplace(column, table.columns.size());
+      const std::size_t place = found->second;
+      if (is_new) {
         table.columns.push_back(column);
       }
       cells.resize(table.columns.size());
@@ -164,10 +167,10 @@ Table to_table(const std::vector<NamedCells>& rows) {
 Json to_json(const Table& table) {
   Json rows = Json::array();
   for (const auto& row : table.rows) {
-    Json& object = rows.emplace_back(Json::object());
+    auto& object = rows.emplace_back(Json::object()).get_ref<Json::object_t&>();  // columns have different names
     for (std::size_t i = 0; i < row.size(); ++i) {
       const Json number = Json::parse(row[i], nullptr, /*allow_exceptions=*/false);
-      object[table.columns[i]] = number.is_number() ? number : Json(row[i]);
+      object.emplace_back(table.columns[i], number.is_number() ? number : Json(row[i]));
     }
   }
   return rows;

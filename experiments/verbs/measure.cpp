@@ -521,7 +521,7 @@ MeasureOptions read_measure_options(const Options& options) {
 
 int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {
   refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
-  const std::string network = options.text("network");
+  const std::string network = network_text(options);
   const std::string images = options.given("images") ? options.text("images") : "digits:60000";
   const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
   const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);

@@ -476,8 +476,12 @@ SweepSpec read_spec(const Options& options) {
     std::ranges::replace(option, '_', '-');
     keys.emplace_back(option, field.name);
   }
+  if (options.flag("transpose") && !options.given("network")) {
+    throw InputError("--transpose of a sweep needs --network: a sweep takes recurrent weights as they lie");
+  }
   for (const auto& [option, key] : keys) {
-    const std::string text = options.text(option);
+    const std::string text =
+        option == "network" && options.given(option) ? network_text(options) : options.text(option);
     const bool is_planners = text == "auto" && (key == "family" || key == "plan");
     if (options.given(option) && !is_planners) {
       of_option(option, [&, &name = key] { spec.fix(name, text); });

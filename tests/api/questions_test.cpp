@@ -449,6 +449,7 @@ TEST_CASE("a question that is none is refused in words", "[fast]") {
     return answer([&](onchip_error* e) { return onchip_ask(chip().get(), question.c_str(), nullptr, &text, e); });
   };
   CHECK(refused("{") == "1: question: found '{': expected JSON");
+  CHECK(refused(std::string(100000, '[')) == "1: question: more than 100 brackets within each other");
   CHECK(refused("[]") == "1: question: question is no JSON object");
   CHECK(refused("{\"ask\": \"fti\"}") ==
         "1: question: ask: found 'fti': expected fit, predict, rank, what_if, sweep or pareto");
