@@ -97,21 +97,19 @@ int expected_bank_words(const DenseGeometry& geometry, double share) {
   // how much longer some are than the mean one, because other lanes have rows beyond the last.
   constexpr double kDeviations = 7, kOfStream = 4;
   const int tiles = geometry.warp_tiles, rows = geometry.units_per_sm * geometry.gates;
-  const int all_spans = geometry.spans, spans_of_warp = geometry.warp_spans;
-  const int tiles_of_rows = geometry.row_tiles;
+  const int tiles_of_rows = geometry.row_tiles, halves = 2 * geometry.warp_spans;
+  const auto before = [&](int tile) { return shared_tiles_before(tile, geometry.shared_tiles, tiles); };
+  // Of the tiles in shared memory, those of an SM's last rows, of which a part may be none.
+  const int some_have = geometry.spans / geometry.warp_spans;       // warps that have all of their spans
+  const int one_more = 2 * (geometry.spans % geometry.warp_spans);  // halves of spans that one warp more has
+  const double missing = 8.0 * (16 * tiles_of_rows - rows);         // words of a tile
   double words = 0, of_warp = 0;  // that there may be: of an SM, and of a warp that has all of its spans
-  int due = 0;                    // of the next tile in shared memory (shared_tiles_before()), in parts of `tiles`
-  for (int span = 0; span < spans_of_warp; ++span) {
-    const int warps = all_spans / spans_of_warp + (span < all_spans % spans_of_warp ? 1 : 0);  // that have so many
-    for (int tile = 0; tile < 2 * tiles_of_rows; ++tile) {
-      due += geometry.shared_tiles;
-      if (due >= tiles) {
-        due -= tiles;
-        const double of_tile = 8.0 * std::min(16, rows - tile % tiles_of_rows * 16);
-        words += warps * of_tile;
-        of_warp += of_tile;
-      }
-    }
+  for (int half = 0; half < halves; ++half) {
+    const int end = (half + 1) * tiles_of_rows;
+    const double of_half =
+        8.0 * 16 * (before(end) - before(end - tiles_of_rows)) - missing * (before(end) - before(end - 1));
+    words += (some_have + (half < one_more ? 1 : 0)) * of_half;
+    of_warp += of_half;
   }
   const double deviation = std::sqrt(share * (1 - share));
   const double longest = kLaneWords * geometry.shared_tiles;
