@@ -44,7 +44,7 @@ def main():
     objectives = parse_objectives(options.objectives)
     (x, _), (y, _) = objectives
     rows = [row for row in read_csv(options.data, [x, y])
-            if row[x] and row[y] and row.get("fits", "true") in ("true", "1")]
+            if row[x] and row[y] and row.get("runs", row.get("fits", "true")) in ("true", "1")]
     if not rows:
         fail(f"{options.data}: no row fits and has both objectives")
     of = lambda row: (number(row, x), number(row, y))  # noqa: E731
