@@ -24,6 +24,9 @@ void check(const Recurrent& network, const DensePlan& plan) {
           "sms of a cluster to be a power of two of at most 16, found " + std::to_string(plan.sms));
   require(plan.line_words == kLineWords || plan.exchange != ExchangeProtocol::cluster,
           "line_words=8 in a cluster, whose state has no lines, found " + std::to_string(plan.line_words));
+  require(plan.padded_samples == 0 || plan.padded_samples > network.batch,
+          "padded_samples above the batch of " + std::to_string(network.batch) + ", found " +
+              std::to_string(plan.padded_samples));
   const DenseGeometry geometry(network, plan);
   require(geometry.samples % plan.batch_groups == 0, "batch_groups that divide the " +
                                                          std::to_string(geometry.samples) + " samples, found " +

@@ -71,11 +71,6 @@ void check_plan(const Recurrent& network, const RecurrentPlan& plan) {
         const std::string beyond = beyond_limits(network, of_family);
         require(beyond.empty(), "another family: " + std::string(of_family.kName) + " " + beyond);
         check_ranges(of_family);
-        if constexpr (requires { of_family.padded_samples; }) {
-          require(of_family.padded_samples == 0 || of_family.padded_samples > network.batch,
-                  "padded_samples above the batch of " + std::to_string(network.batch) + ", found " +
-                      std::to_string(of_family.padded_samples));
-        }
         check(network, of_family);
       },
       plan);
