@@ -317,7 +317,13 @@ std::vector<Ranked<std::variant<P...>, Workload>> rank_of(std::type_identity<std
     }
     with_family<Workload>(ranked.planned->plan, [&](const auto& plan) {
       if (&ranked == &ranking.front()) {
-        ranked.why = plan.kIsOnChip ? "the fastest that fits" : "the fastest, reading all weights anew in every step";
+        bool streams = false;
+        if constexpr (requires { plan.tier(); }) {
+          streams = plan.tier() == Tier::streamed;
+        }
+        ranked.why = !plan.kIsOnChip ? "the fastest, reading all weights anew in every step"
+                     : streams       ? "the fastest that runs"
+                                     : "the fastest that fits";
       } else {
         ranked.why = why_slower(ranking.front().planned->prediction, ranked.planned->prediction);
       }
