@@ -193,7 +193,7 @@ OptionGroup chip_options() {
   // clang-format off
   group.add_options()
       ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips'), a chip file, or - for one from the standard "
-                                    "input.")
+                                    "input. What runs on a GPU takes that GPU's chip unless another is given.")
       ("set", texts("KEY=QUANTITY"),
        "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" sm.clock=+10% or "
        "sm.count=x2; repeatable.");

@@ -231,15 +231,17 @@ bool is_case(const Json& value) {
   return value.is_object() && value.contains("network") && value.contains("plan");
 }
 
-bool answer_fits(const Json& answer) {
-  return answer.value("fits", Json()) == true;
+// Of what has a time; "fits" alone says so of networks without weights that stream.
+bool answer_runs(const Json& answer) {
+  return answer.value(answer.contains("runs") ? "runs" : "fits", Json()) == true;
 }
 
 std::string case_sentence(const Json& answer) {
-  if (!answer_fits(answer)) {
+  if (!answer_runs(answer)) {
     return network_text(answer) + " does not fit: too little of " + field_text(answer, "binding") + '.';
   }
-  std::string sentence = network_text(answer) + " fits: " + time_text(answer);
+  std::string sentence =
+      network_text(answer) + (answer.value("fits", Json()) == true ? " fits: " : " runs: ") + time_text(answer);
   const Json terms = answer.value("terms", Json::array());
   const std::string binding = field_text(answer, "binding");
   const bool is_term =
@@ -257,7 +259,7 @@ std::string fit_sentence(const Json& answer) {
 
 std::string ranking_sentence(const Json& answer) {
   for (const Json& plan : answer["plans"]) {
-    if (answer_fits(plan)) {
+    if (answer_runs(plan)) {
       return "Of " + plural(answer["plans"].size(), "kind") + " of plan, " + field_text(plan, "family") +
              " is the fastest. " + case_sentence(plan);
     }

@@ -19,6 +19,7 @@
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measurement.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #endif
 
 #include <errno.h>
@@ -521,6 +522,11 @@ SweepSpec read_spec(const Options& options) {
 #endif
   options.choice("rows", spec.rows, {"exact", "expected"});
   spec.granule = read_granule(options);
+#ifdef ONCHIP_HAS_CUDA
+  if (spec.engine == "measure" && !spec.has("chip")) {
+    spec.fix("chip", device_chip_file().chip.name);
+  }
+#endif
   finish(spec);
   return spec;
 }
@@ -612,9 +618,6 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 #ifdef ONCHIP_HAS_CUDA
   if (spec.engine == "measure") {  // one at a time, on one GPU
     const Manifest device = current_manifest();
-    for (const auto& [name, file] : spec.chips) {
-      warn_of_other_chip(file.chip, device);
-    }
     sweep_options.device = Json::parse(to_json_text(device));
     sweep_options.device.erase("date");
     sweep_options.engine = [device](const Chip& chip, const Configuration& configuration, const RowProfile& rows) {
