@@ -47,7 +47,7 @@ def main():
     columns = [column for column, _ in objectives]
     x, y = columns[:2]
     rows = [row for row in read_csv(options.data, columns + ([options.by] if options.by else []))
-            if all(row[column] for column in columns) and row.get("fits", "true") in ("true", "1")]
+            if all(row[column] for column in columns) and row.get("runs", row.get("fits", "true")) in ("true", "1")]
     if not rows:
         fail(f"{options.data}: no row fits and has all objectives")
     of = lambda row: tuple(number(row, column) for column in columns)  # noqa: E731

@@ -246,9 +246,8 @@ void check_whole(const Recipe& recipe) {
 }  // namespace
 
 Recipe read_recipe(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
   const RecipeReader reader(file.string());
-  const toml::table root = parse_toml(mapped.bytes(), file.string());
+  const toml::table root = parse_toml(InputFile(file).bytes(), file.string());
   Recipe recipe;
   recipe.name = file.stem().string();
   recipe.file = file;

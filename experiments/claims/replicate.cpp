@@ -53,9 +53,8 @@ std::vector<MeasuredRow> read_measured(const std::filesystem::path& path) {
 
 // The libraries beside a kernel: `measure --baselines`.
 std::vector<MeasuredRow> read_baselines(const std::filesystem::path& path) {
-  const MappedFile mapped(path);
   try {
-    const Json answer = Json::parse(mapped.bytes());
+    const Json answer = parse_json(InputFile(path).bytes(), path.string());
     const Json& of = answer.at("network");
     Recurrent network;
     network.cell = parse_cell(of.at("cell").get<std::string>());

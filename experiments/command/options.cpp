@@ -193,7 +193,7 @@ OptionGroup chip_options() {
   // clang-format off
   group.add_options()
       ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips'), a chip file, or - for one from the standard "
-                                    "input.")
+                                    "input. What runs on a GPU takes that GPU's chip unless another is given.")
       ("set", texts("KEY=QUANTITY"),
        "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" sm.clock=+10% or "
        "sm.count=x2; repeatable.");
@@ -218,7 +218,8 @@ OptionGroup network_options() {
                                 ".safetensors.index.json, .npy, .mtx or .smtx file, which gzip, xz or zstd may have "
                                 "compressed.")
       ("tensor", text("NAME"), "Name the tensor where several can be recurrent weights.")
-      ("transpose", "Read the weights of the file as [hidden, gates * hidden], as Keras saves them.");
+      ("transpose", "Read the matrices of the file transposed, as Keras saves them: [hidden, gates * hidden], "
+                    "or with --network [inputs, outputs].");
   // clang-format on
   return group;
 }

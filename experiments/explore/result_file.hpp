@@ -180,8 +180,7 @@ class ResultFile {
       }
       return false;
     }
-    const MappedFile mapped(manifest_path_);
-    Json of_file = Json::parse(mapped.bytes(), nullptr, /*allow_exceptions=*/false);
+    Json of_file = parse_json(InputFile(manifest_path_).bytes(), manifest_path_.string());
     if (!of_file.is_object() || !of_file.contains("spec")) {
       throw InputError(manifest_path_.string() +
                        ": there is such a file, but no sweep's: move it away, or choose another name");

@@ -30,7 +30,7 @@ class ResultReader {
   // columns.
   explicit ResultReader(const std::filesystem::path& file)
       : name_(file.string()), is_json_(file.extension() == ".jsonl") {
-    { const MappedFile readable(file); }
+    { InputFile readable(file); }
     descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) {
       throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
@@ -42,7 +42,7 @@ class ResultReader {
       throw InputError(name_, 1, 1, "the file is empty: expected a line with the names of the columns");
     }
     if (is_json_) {
-      const Json first = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+      const Json first = parse_json(line_, place());
       if (!first.is_object()) {
         fail("expected a JSON object");
       }
@@ -132,7 +132,7 @@ class ResultReader {
       }
       return row;
     }
-    const Json json = Json::parse(line_, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json(line_, place());
     if (!json.is_object()) {
       fail("expected a JSON object");
     }
@@ -144,6 +144,7 @@ class ResultReader {
     return found;
   }
 
+  std::string place() const { return name_ + ":" + std::to_string(number_) + ":1"; }
   [[noreturn]] void fail(const std::string& message) const { throw InputError(name_, number_, 1, message); }
 
  private:

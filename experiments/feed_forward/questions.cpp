@@ -64,12 +64,18 @@ OptionGroup feed_forward_options(std::initializer_list<std::string_view> beside)
   return group;
 }
 
+std::string network_text(const Options& options) {
+  return options.text("network") + (options.flag("transpose") ? ",transpose=yes" : "");
+}
+
 void refuse_beside(const Options& options, const std::string& with, const std::vector<OptionGroup>& groups,
                    std::initializer_list<const char*> names) {
   std::vector<std::string> refused(names.begin(), names.end());
   for (const OptionGroup& group : groups) {
     for (const auto& option : group.options()) {
-      refused.push_back(option->long_name());
+      if (option->long_name() != "transpose" || !with.starts_with("network")) {  // of any file
+        refused.push_back(option->long_name());
+      }
     }
   }
   for (const std::string& option : refused) {
@@ -97,7 +103,7 @@ FeedForwardQuestion read_feed_forward(const Options& options) {
   if (const std::string plan = options.text("plan"); plan != "auto" && plan != kAllPlans) {
     question.constraints = read_inference_constraints(plan);
   }
-  const FeedForward network = read_network(options.text("network"));
+  const FeedForward network = read_network(network_text(options));
   const ImagesAsked images = read_images_asked(options);
   Progress progress;
   progress.show("reading images");

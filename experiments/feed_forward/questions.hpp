@@ -7,6 +7,7 @@
 #include "model/answer/feed_forward/asked.hpp"
 
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace onchip {
 // --network, and of --images, --sample, --alive and --gpus those that a verb takes.
 OptionGroup feed_forward_options(std::initializer_list<std::string_view> beside = {"images", "sample", "alive",
                                                                                    "gpus"});
+
+// What --network says, with --transpose.
+std::string network_text(const Options& options);
 
 // Whether --network is given. Throws InputError for options of `others`, which have no meaning beside it, and for those
 // of feed-forward networks without it.

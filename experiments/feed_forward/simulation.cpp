@@ -3,6 +3,7 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
+#include "experiments/feed_forward/questions.hpp"
 #include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
@@ -129,7 +130,7 @@ FeedForwardPlan replayed_plan(const Chip& chip, const ExaminedNetwork& network, 
 int simulate_feed_forward(const Options& options, const Chip& chip, int threads) {
   Output output(options);
   Progress progress;
-  const FeedForward network = read_network(options.text("network"));
+  const FeedForward network = read_network(network_text(options));
   progress.show("finding the structure of " + network.name);
   const ExaminedNetwork examined = examine(network);
   std::optional<ReferenceResult> reference;

@@ -3,14 +3,15 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/json.hpp"
 #include "model/base/table.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
+#include "experiments/command/options.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #endif
-
-#include <nlohmann/json.hpp>
 
 #include <ctime>
 #include <iostream>
@@ -40,14 +41,21 @@ Manifest current_manifest() {
           rounded(device.clock_hz / 1e6),
           date};
 }
-#endif
 
-void warn_of_other_chip(const Chip& chip, const Manifest& manifest) {
-  if (!chip.architecture.empty() && chip.architecture != manifest.architecture) {
-    std::cerr << "onchip: the plan is made for the " << chip.name << " (" << chip.architecture
-              << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
+ChipFile read_measured_chip(const Options& options) {
+  if (!options.given("chip")) {
+    return with_changes(device_chip_file(), options);
   }
+  ChipFile chip = read_chip(options);
+  const DeviceInfo device = device_info();
+  const Chip* const same = chip_of_gpu({&chip.chip, 1}, device.name, device.sm_count);
+  if (same == nullptr) {
+    std::cerr << "onchip: plans and predictions are of the " << chip.chip.name << ", as --chip says; this GPU is a "
+              << device.name << '\n';
+  }
+  return chip;
 }
+#endif
 
 namespace {
 
@@ -67,14 +75,13 @@ void for_each_field(Of& manifest, const Use& use) {
 }  // namespace
 
 std::string to_json_text(const Manifest& manifest) {
-  nlohmann::ordered_json json;
+  Json json;
   for_each_field(manifest, [&](const char* key, const auto& value) { json[key] = value; });
   return json.dump(2) + '\n';
 }
 
 Manifest read_manifest(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  const auto json = nlohmann::json::parse(mapped.bytes(), nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(InputFile(file).bytes(), file.string());
   if (!json.is_object()) {
     throw InputError(file.string() + ": not a JSON object");
   }

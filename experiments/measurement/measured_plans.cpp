@@ -135,8 +135,8 @@ MeasuredPlans measure_plans(const Chip& chip, const PlansToMeasure& plans, const
   MeasuredPlans result;
   std::size_t kernel = 0;
   for (const RankedPlan& ranked : plans.ranking) {
-    MeasuredPlan& row = result.plans.emplace_back(
-        MeasuredPlan{.configuration = plans.configuration, .ranked = ranked, .nnz = prepared.matrix->nnz()});
+    MeasuredPlan& row = result.plans.emplace_back(MeasuredPlan{
+        .chip = chip.name, .configuration = plans.configuration, .ranked = ranked, .nnz = prepared.matrix->nnz()});
     row.refused = plans.refused;
     if (!row.is_kernel()) {
       row.library = fastest_of(ranked.family, measured.libraries);

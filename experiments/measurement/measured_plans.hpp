@@ -41,6 +41,7 @@ PreparedPlans prepare_plans(const PlansToMeasure& plans, std::shared_ptr<const S
 
 // Beside each other: what was predicted and what was measured.
 struct MeasuredPlan {
+  std::string chip;  // that plans and predictions are of
   Configuration configuration;
   RankedPlan ranked;
   std::optional<RecurrentPlan> refused = {};

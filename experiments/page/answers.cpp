@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string_view>
 
 namespace onchip {
 
@@ -144,11 +145,13 @@ NamedCells flat(const Json& object) {
 
 Table to_table(const std::vector<NamedCells>& rows) {
   Table table;
+  std::map<std::string_view, std::size_t> places;
   for (const NamedCells& row : rows) {
     std::vector<std::string>& cells = table.rows.emplace_back(table.columns.size());
     for (const auto& [column, text] : row) {
-      const auto place = static_cast<std::size_t>(std::ranges::find(table.columns, column) - table.columns.begin());
-      if (place == table.columns.size()) {
+      const auto [found, is_new] = places.emplace(column, table.columns.size());
+      const std::size_t place = found->second;
+      if (is_new) {
         table.columns.push_back(column);
       }
       cells.resize(table.columns.size());
@@ -164,10 +167,10 @@ Table to_table(const std::vector<NamedCells>& rows) {
 Json to_json(const Table& table) {
   Json rows = Json::array();
   for (const auto& row : table.rows) {
-    Json& object = rows.emplace_back(Json::object());
+    auto& object = rows.emplace_back(Json::object()).get_ref<Json::object_t&>();  // columns have different names
     for (std::size_t i = 0; i < row.size(); ++i) {
       const Json number = Json::parse(row[i], nullptr, /*allow_exceptions=*/false);
-      object[table.columns[i]] = number.is_number() ? number : Json(row[i]);
+      object.emplace_back(table.columns[i], number.is_number() ? number : Json(row[i]));
     }
   }
   return rows;
@@ -228,15 +231,17 @@ bool is_case(const Json& value) {
   return value.is_object() && value.contains("network") && value.contains("plan");
 }
 
-bool answer_fits(const Json& answer) {
-  return answer.value("fits", Json()) == true;
+// Of what has a time; "fits" alone says so of networks without weights that stream.
+bool answer_runs(const Json& answer) {
+  return answer.value(answer.contains("runs") ? "runs" : "fits", Json()) == true;
 }
 
 std::string case_sentence(const Json& answer) {
-  if (!answer_fits(answer)) {
+  if (!answer_runs(answer)) {
     return network_text(answer) + " does not fit: too little of " + field_text(answer, "binding") + '.';
   }
-  std::string sentence = network_text(answer) + " fits: " + time_text(answer);
+  std::string sentence =
+      network_text(answer) + (answer.value("fits", Json()) == true ? " fits: " : " runs: ") + time_text(answer);
   const Json terms = answer.value("terms", Json::array());
   const std::string binding = field_text(answer, "binding");
   const bool is_term =
@@ -254,7 +259,7 @@ std::string fit_sentence(const Json& answer) {
 
 std::string ranking_sentence(const Json& answer) {
   for (const Json& plan : answer["plans"]) {
-    if (answer_fits(plan)) {
+    if (answer_runs(plan)) {
       return "Of " + plural(answer["plans"].size(), "kind") + " of plan, " + field_text(plan, "family") +
              " is the fastest. " + case_sentence(plan);
     }

@@ -17,6 +17,8 @@ Columns<MeasuredPlan> make_plan_columns() {
   using Row = MeasuredPlan;
   Columns<Row> columns;
   columns.add_all(configuration_table(), &Row::configuration);
+  columns.add("chip", "", "whose plans and predictions they are: this GPU's, or another that --chip asks for",
+              &Row::chip, "", In::csv);
   const auto if_ran = [](auto get) {
     return
         [get](const Row& row) { return row.has_run() ? to_value(std::invoke(get, row.measurement)) : ColumnValue(); };

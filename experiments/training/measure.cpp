@@ -285,7 +285,6 @@ MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, co
 
 int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const MeasuredStep step =
       measure_step(chip, prepare_step(chip.chip, asked, manifest.architecture), manifest.gpu, options);
   output.write(report_of(step));
@@ -294,7 +293,6 @@ int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureO
 
 int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const Columns<MeasuredStepWay> columns = make_training_columns();
   return measure_rows(
       file, columns.table({}).columns, output,

@@ -35,9 +35,9 @@ struct DataFile {
 };
 
 DataFile read_data(const std::filesystem::path& path) {
-  const MappedFile mapped(path);
-  DataFile data{parse_csv(mapped.bytes(), path.string())};
-  if (to_csv(data.table) != mapped.bytes()) {
+  InputFile input(path);
+  DataFile data{parse_csv(input.bytes(), path.string())};
+  if (to_csv(data.table) != input.bytes()) {
     throw InputError(path.string() + ": not written as onchip writes it (quotes, ends of lines): stamping it would " +
                      "change more than its fingerprints");
   }

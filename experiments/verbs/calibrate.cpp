@@ -318,7 +318,7 @@ int run_calibrate(const Verb& verb, const std::vector<std::string>& arguments) {
   if (constants.empty()) {
     throw InputError("the rows determine no constant of a chip file");
   }
-  const MappedFile text(base_file);
+  InputFile text(base_file);
   std::string rewritten = rewrite_chip(text.bytes(), base_file.string(), constants);
   // What is fitted through simulations depends on all other constants.
   Progress progress;

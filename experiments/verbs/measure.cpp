@@ -468,7 +468,7 @@ int measure_plans_of_file(const Options& options, const ChipFile& chip, const Me
         } catch (const std::exception& error) {
           rows.problems.push_back(named(error.what()));
           if (!are_families) {  // a configuration that could not be measured still has its row
-            add({.configuration = plans.configuration, .ranked = {}});
+            add({.chip = chip.chip.name, .configuration = plans.configuration, .ranked = {}});
           }
         }
         progress.clear();
@@ -479,7 +479,6 @@ int measure_plans_of_file(const Options& options, const ChipFile& chip, const Me
 int measure_plans_once(const ChipFile& chip, const Configuration& configuration, bool are_families,
                        const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
   const RowProfile rows = row_profile(configuration, *matrix);
   const PlansToMeasure plans = are_families ? families_to_measure(chip.chip, configuration, rows, manifest.architecture)
@@ -521,7 +520,7 @@ MeasureOptions read_measure_options(const Options& options) {
 
 int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {
   refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
-  const std::string network = options.text("network");
+  const std::string network = network_text(options);
   const std::string images = options.given("images") ? options.text("images") : "digits:60000";
   const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
   const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
@@ -575,7 +574,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     training = read_training(*options);
   }
   refuse_contradictions(*options);
-  const ChipFile chip = read_chip(*options);
+  const bool is_on_gpu = !options->flag("compile-only") && !options->flag("interpret");
+  const ChipFile chip = is_on_gpu ? read_measured_chip(*options) : read_chip(*options);
   Progress progress;
   MeasureOptions measure_options = read_measure_options(*options);
   measure_options.say = [&](const std::string& what) { progress.show(what); };

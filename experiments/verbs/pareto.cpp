@@ -49,8 +49,7 @@ std::vector<std::string> axes_of(const std::filesystem::path& path) {
   if (!std::filesystem::exists(manifest)) {
     return axes;
   }
-  const MappedFile mapped(manifest);
-  const Json json = Json::parse(mapped.bytes(), nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(InputFile(manifest).bytes(), manifest.string());
   if (json.is_object() && json.contains("spec")) {
     for (const Json& axis : json["spec"].value("axes", Json::array())) {
       for (const auto& [key, unused] : axis.items()) {

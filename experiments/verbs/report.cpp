@@ -122,7 +122,7 @@ int run_program(std::vector<std::string> words, const std::filesystem::path& out
 }
 
 std::string file_text(const std::filesystem::path& file) {
-  return std::string(MappedFile(file).bytes());
+  return std::string(InputFile(file).bytes());
 }
 
 void replace_all(std::string& text, std::string_view from, const std::string& to) {
@@ -275,12 +275,12 @@ struct Result {
 
 constexpr std::size_t kMostFileBytes = 64 << 20;  // of a file: a browser opens the page
 
-Json parse_json(const std::string& name, std::string_view bytes) {
-  try {
-    return Json::parse(bytes);
-  } catch (const Json::exception&) {
+Json read_json(const std::string& name, std::string_view bytes) {
+  Json json = parse_json(bytes, name);
+  if (json.is_discarded()) {
     throw InputError(name + ": expected CSV, JSON Lines, an SVG figure, or the JSON of an answer");
   }
+  return json;
 }
 
 class Page {
@@ -493,14 +493,14 @@ Result read_result(const std::filesystem::path& file) {
   Result result;
   result.name = file.filename().string();
   const std::string extension = file.extension().string();
-  const MappedFile mapped(file);
-  if (mapped.bytes().size() > kMostFileBytes) {
+  InputFile input(file);
+  if (input.size() > kMostFileBytes) {
     throw InputError(file.string() + ": more than 64 MiB: take 'onchip pareto' or 'sweep --keep-front' first");
   }
   if (extension == ".svg") {
-    result.svg = mapped.bytes();
+    result.svg = input.bytes();
   } else if (extension != ".csv" && extension != ".jsonl") {
-    result.answer = parse_json(file.string(), mapped.bytes());
+    result.answer = read_json(file.string(), input.bytes());
   } else {
     ResultReader reader(file);
     Table& rows = result.rows.emplace(Table{reader.columns(), {}});
@@ -508,7 +508,7 @@ Result read_result(const std::filesystem::path& file) {
       rows.rows.push_back(reader.cells());
     }
     if (const std::filesystem::path manifest = manifest_path(file); std::filesystem::exists(manifest)) {
-      result.manifest = parse_json(manifest.string(), MappedFile(manifest).bytes());
+      result.manifest = read_json(manifest.string(), InputFile(manifest).bytes());
     }
   }
   return result;

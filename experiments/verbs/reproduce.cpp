@@ -10,6 +10,10 @@
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 
+#ifdef ONCHIP_HAS_CUDA
+#include "kernels/runtime/device_chip.hpp"
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -415,6 +419,11 @@ Renewed measure_anew(const Options& options, std::span<const Recipe> recipes, Me
                      const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   Renewed renewed{options.text("chip"), {}};
+#ifdef ONCHIP_HAS_CUDA
+  if (!options.given("chip")) {
+    renewed.chip = device_chip_file().chip.name;
+  }
+#endif
   const Verb& measure = *std::ranges::find(kVerbs, "measure", &Verb::name);
   constexpr std::array kNames{"_kernels", "_families"};
   for (const Recipe& recipe : recipes) {
@@ -480,7 +489,7 @@ int run_reproduce(const Verb& verb, const std::vector<std::string>& arguments) {
        "them. What the folder has is not measured again.")
       ("rows", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
        "Answer by these measured rows instead of the recipes', such as those that --measure wrote; repeatable.")
-      ("chip", text_option("NAME")->default_value("h200"), "The chip of --measure or --rows.")
+      ("chip", text_option("NAME")->default_value("h200"), "The chip of --rows, or of --measure another than this GPU's.")
       ("terms",
        "Say instead which claims come out otherwise when a cost term of the model ('onchip chips --cost-terms') is 20 % "
        "larger or smaller.")

@@ -19,6 +19,7 @@
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measurement.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #endif
 
 #include <errno.h>
@@ -476,8 +477,12 @@ SweepSpec read_spec(const Options& options) {
     std::ranges::replace(option, '_', '-');
     keys.emplace_back(option, field.name);
   }
+  if (options.flag("transpose") && !options.given("network")) {
+    throw InputError("--transpose of a sweep needs --network: a sweep takes recurrent weights as they lie");
+  }
   for (const auto& [option, key] : keys) {
-    const std::string text = options.text(option);
+    const std::string text =
+        option == "network" && options.given(option) ? network_text(options) : options.text(option);
     const bool is_planners = text == "auto" && (key == "family" || key == "plan");
     if (options.given(option) && !is_planners) {
       of_option(option, [&, &name = key] { spec.fix(name, text); });
@@ -517,6 +522,11 @@ SweepSpec read_spec(const Options& options) {
 #endif
   options.choice("rows", spec.rows, {"exact", "expected"});
   spec.granule = read_granule(options);
+#ifdef ONCHIP_HAS_CUDA
+  if (spec.engine == "measure" && !spec.has("chip")) {
+    spec.fix("chip", device_chip_file().chip.name);
+  }
+#endif
   finish(spec);
   return spec;
 }
@@ -608,9 +618,6 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 #ifdef ONCHIP_HAS_CUDA
   if (spec.engine == "measure") {  // one at a time, on one GPU
     const Manifest device = current_manifest();
-    for (const auto& [name, file] : spec.chips) {
-      warn_of_other_chip(file.chip, device);
-    }
     sweep_options.device = Json::parse(to_json_text(device));
     sweep_options.device.erase("date");
     sweep_options.engine = [device](const Chip& chip, const Configuration& configuration, const RowProfile& rows) {

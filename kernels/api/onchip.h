@@ -129,22 +129,24 @@ typedef struct onchip_resource {
 
 typedef struct onchip_fit {
   size_t struct_bytes;                         /* sizeof(onchip_fit), set before the call */
-  int32_t fits;                                /* 1 or 0 */
+  int32_t fits;                                /* 1: all weights stay on the chip; or 0 */
   int32_t binding;                             /* the resource that binds: ONCHIP_REGISTERS, ... */
   onchip_resource resources[ONCHIP_RESOURCES]; /* indexed by ONCHIP_REGISTERS, ... */
   double streamed_share;                       /* of the stored weights' bytes, read from L2 in every step */
   double step_us, low_us, high_us, floor_us;   /* microseconds: predicted, its 95 % interval, and below every step, by
-                                                  proof; 0 where it does not fit, and for a floor that nobody proved */
+                                                  proof; 0 where it does not run, and for a floor that nobody proved */
   char why[256];                               /* one sentence */
   char plan[512];                              /* the plan, as the command prints it */
+  int32_t runs;                                /* 1: it runs, as what streams weights from L2 does, too; or 0 */
+  int32_t tier;                                /* where weights lie at most: ONCHIP_TIER_* */
 } onchip_fit;
 
 /* `matrix` null: as a random mask of the network's density. A network that does not fit is an answer, not an error: the
  * status is ONCHIP_OK. */
 ONCHIP_API onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* network,
                                             const onchip_matrix* matrix, onchip_fit* fit, onchip_error* error);
-/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`; 0 if none does.
- * Takes milliseconds to seconds. */
+/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`, or with its tier
+ * streamed runs; 0 if none does. Takes milliseconds to seconds. */
 ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_network* network, int32_t granule,
                                                int32_t* hidden, onchip_error* error);
 

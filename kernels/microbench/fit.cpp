@@ -315,7 +315,6 @@ void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& ro
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
-  const MicrobenchRow* clock = rows.find("clock", "Hz", {{"under", "exchange"}});
   struct Measured {
     std::array<double, 6> terms;
     double cycles, rest;  // without the block barriers
@@ -350,7 +349,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
       one_round.push_back(exchange);
     }
   }
-  if (one_round.size() < 4 * kOneRound.size() || further.size() < 4 * kFurther.size() || clock == nullptr) {
+  if (one_round.size() < 4 * kOneRound.size() || further.size() < 4 * kFurther.size()) {
     return;
   }
   const auto fit = [](const std::vector<Measured>& of, std::span<const Eigen::Index> which) {
@@ -381,8 +380,16 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(sorted.size()))) - 1];
   const std::string method = first.method(" exchanges of one round that wait");
   const std::string of_rest = rest.method(" exchanges of several rounds that wait");
-  const double seconds = 1 / clock->value;
-  constants.push_back({"exchange.latency", first.fit[0] * seconds, first.widths[0] * seconds, method});
+  // To the first word, of which the signal and the way through shared memory are constants of their own.
+  const auto known = [&](std::string_view key) { return std::ranges::find(constants, key, &CalibratedConstant::key); };
+  if (const auto signal = known("exchange.signal"), load = known("timing.lds_latency");
+      signal != constants.end() && load != constants.end()) {
+    Chip parts;
+    parts.signal_cycles.value = signal->value;
+    parts.lds_latency_cycles.value = load->value;
+    constants.push_back({"exchange.latency", std::max(0.0, first.fit[0] - first_word_cycles(parts)), first.widths[0],
+                         method + "; less exchange.signal and three of timing.lds_latency"});
+  }
   constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
   constants.push_back(
       {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});
@@ -527,8 +534,8 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
     }
   }
   add_row(constants, "timing.grid_barrier", barrier, "one counter, " + std::to_string(most_sms) + " SMs", 1e-6);
-  fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
   fit_l2(constants, rows);
+  fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
   fit_cluster(constants, rows, block_barrier[0], block_barrier[1]);
   fit_cluster_sums(constants, rows);
   return constants;

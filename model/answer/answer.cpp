@@ -211,8 +211,8 @@ RankOf<RecurrentCase> rank(const RecurrentQuestion& question) {
     one.why = std::move(ranked.why);
     if (ranked.planned) {
       one.is_on_chip = is_on_chip(ranked.planned->plan);
-      answer.has_fitting |= one.is_on_chip && ranked.planned->prediction.footprint.fits;
       one.answer = {chip.name, configuration, {std::move(*ranked.planned)}};
+      answer.has_fitting |= one.answer->fits();
     }
   }
   return answer;

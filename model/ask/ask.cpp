@@ -251,7 +251,7 @@ Json answer_of(const Q& question, const Given& given) {
 }  // namespace
 
 Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weights) {
-  const Json question = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json question = parse_json(text, "question");
   if (question.is_discarded()) {
     throw InputError("question: found " + in_quotes(text.substr(0, 40)) + ": expected JSON");
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/decompress.hpp"
 
+#include "model/base/error.hpp"
+
 #include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>

@@ -2,6 +2,8 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -37,11 +39,66 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Bytes of the printable character that a text begins with; 0: it begins with none.
+std::size_t printable_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> std::uint32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  if (byte(0) < 0x80) {
+    return byte(0) >= 0x20 && byte(0) < 0x7f ? 1 : 0;
+  }
+  // The bits of the first byte that say how many follow, and the least character that needs as many.
+  constexpr std::array<std::array<std::uint32_t, 3>, 3> kForms{
+      {{0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}}};
+  const auto form = std::ranges::find_if(kForms, [&](const auto& of) { return (byte(0) & of[0]) == of[1]; });
+  if (form == kForms.end()) {
+    return 0;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(form - kForms.begin()) + 2;
+  std::uint32_t character = byte(0) & ~(*form)[0];
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) {
+      return 0;
+    }
+    character = character << 6 | (byte(i) & 0x3f);
+  }
+  // Controls; marks without width; ends of lines and directions; surrogates; the byte order mark; beyond Unicode.
+  constexpr std::array<std::array<std::uint32_t, 2>, 7> kNot{{{0, 0x9f},
+                                                              {0x200b, 0x200f},
+                                                              {0x2028, 0x202e},
+                                                              {0x2060, 0x206f},
+                                                              {0xd800, 0xdfff},
+                                                              {0xfeff, 0xfeff},
+                                                              {0x110000, 0xffffffff}}};
+  const bool is_not = std::ranges::any_of(kNot, [&](const auto& r) { return character >= r[0] && character <= r[1]; });
+  return character < (*form)[2] || is_not ? 0 : bytes;
+}
+
 }  // namespace
 
 InputError::InputError(std::string_view file, long line, long column, std::string_view message)
     : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
                          std::string(message)) {}
+
+std::string one_line(std::string_view text, std::size_t most) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string line;
+  for (std::size_t at = 0; at < std::min(text.size(), most);) {
+    if (const std::size_t bytes = printable_bytes(text.substr(at)); bytes > 0) {
+      line += text.substr(at, bytes);
+      at += bytes;
+    } else {
+      const auto byte = static_cast<unsigned char>(text[at++]);
+      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return line;
+}
+
+std::string in_quotes(std::string_view word) {
+  constexpr std::size_t kLongest = 64;
+  return "'" + one_line(word, kLongest) + (word.size() > kLongest ? "...'" : "'");
+}
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
   // No name is long; a hostile word must not buy a quadratic search.
@@ -66,7 +123,7 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
       best_is_prefix = is_prefix;
     }
   }
-  return best.empty() ? "" : "; did you mean '" + std::string(best) + "'?";
+  return best.empty() ? "" : "; did you mean " + in_quotes(best) + "?";
 }
 
 }  // namespace onchip

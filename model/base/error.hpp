@@ -18,6 +18,13 @@ class InputError : public std::runtime_error {
   InputError(std::string_view file, long line, long column, std::string_view message);
 };
 
+// At most so many bytes of a text, on one line: printable UTF-8 as it is, other bytes as \xNN. Controls and marks that
+// turn the direction of what follows them are not printable.
+std::string one_line(std::string_view text, std::size_t most = 300);
+
+// 'word' on one line, cut after 64 bytes.
+std::string in_quotes(std::string_view word);
+
 // "; did you mean 'X'?" for the candidate nearest to `word` in edit distance, or "" if none is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
 

@@ -140,13 +140,13 @@ Table parse_csv(std::string_view text, std::string_view file_name) {
     throw InputError(file_name, 1, 1, "the file is empty: expected a line with the names of the columns");
   }
   table.columns = read_record(text, place, line, file_name);
-  for (auto column = table.columns.begin(); column != table.columns.end(); ++column) {
-    if (column->empty()) {
-      throw InputError(file_name, 1, 1, "a column has no name");
-    }
-    if (std::find(table.columns.begin(), column, *column) != column) {
-      throw InputError(file_name, 1, 1, "two columns have the name " + in_quotes(*column));
-    }
+  std::vector<std::string_view> names(table.columns.begin(), table.columns.end());
+  std::ranges::sort(names);
+  if (names.front().empty()) {
+    throw InputError(file_name, 1, 1, "a column has no name");
+  }
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+    throw InputError(file_name, 1, 1, "two columns have the name " + in_quotes(*twice));
   }
   while (place < text.size()) {
     const long record_line = line;
@@ -165,8 +165,7 @@ Table parse_csv(std::string_view text, std::string_view file_name) {
 }
 
 Table read_csv(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  return parse_csv(mapped.bytes(), file.string());
+  return parse_csv(InputFile(file).bytes(), file.string());
 }
 
 CsvReader::CsvReader(const std::filesystem::path& file) : file_(file.string()), table_(read_csv(file)) {}

@@ -80,18 +80,4 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
   }
 }
 
-std::string one_line(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string line;
-  for (const char character : text.substr(0, 300)) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x20 && byte < 0x7f) {
-      line += character;
-    } else {
-      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return line;
-}
-
 }  // namespace onchip

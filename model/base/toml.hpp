@@ -2,7 +2,6 @@
 // TOML files: chips and specs of sweeps.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 // The parser is compiled in, so that the command needs no shared library. Its assertions
@@ -22,8 +21,5 @@ namespace onchip {
 // Throws InputError with file, line and column for what is no TOML, for more than 1 MiB, strings of several lines,
 // bytes beyond ASCII outside of comments, and more than 1000 dots in keys.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
-
-// Bytes that would break the line of a message, as \xNN.
-std::string one_line(std::string_view text);
 
 }  // namespace onchip

@@ -59,7 +59,15 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
       found_.push_back(find_number(key));
     }
   }
-  columns_.insert(columns_.end(), {"fits", "binding"});
+  has_tier_ = swept_.swept == Swept::recurrent && std::ranges::find(columns_, "tier") == columns_.end();  // no axis
+  columns_.emplace_back("fits");
+  if (swept_.swept == Swept::recurrent) {
+    columns_.emplace_back("runs");
+  }
+  if (has_tier_) {
+    columns_.emplace_back("tier");
+  }
+  columns_.emplace_back("binding");
   for (const std::string_view time : swept_.times) {
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
@@ -342,6 +350,13 @@ void RowComputer::append_to(std::string& text) {
   }
   begin_cell(text);
   text += fits(answered_) ? "true" : "false";
+  if (swept_.swept == Swept::recurrent) {
+    begin_cell(text);
+    text += runs(answered_) ? "true" : "false";
+  }
+  if (has_tier_) {
+    append_word(text, tier(answered_));
+  }
   append_word(text, binding(answered_));
   for (std::size_t i = 0; i < times_.size(); ++i) {
     append_number(text, times_[i](answered_), i < kShort ? kDigits : kDigitsOfKeys);

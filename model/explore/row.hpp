@@ -67,6 +67,7 @@ class RowComputer {
   const AskEngine engine_;
   const SweptInfo& swept_;
   const bool seeks_size_, has_plan_;
+  bool has_tier_ = false;  // a column of its own
   std::vector<std::string> columns_;
   std::vector<Number_of> found_;  // hidden size and density, where the answer or a file has them
   std::vector<Number_of> times_;

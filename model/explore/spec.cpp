@@ -152,7 +152,7 @@ KeyValues read_key(SweepSpec& spec, const std::string& name, const std::vector<s
       if (name == "chip" && !spec.chips.contains(value.text)) {
         spec.chips.emplace(value.text, find_chip(value.text));
       } else if (name == "weights") {
-        const MappedFile readable(value.text);
+        InputFile readable(value.text);
       } else if (name == "network") {
         read_network(value.text);
       }
@@ -416,7 +416,7 @@ Json to_json(const SweepSpec& spec) {
   Json json{{"fixed", Json::object()}, {"axes", Json::array()}};
   const auto add_file = [&](const Key& key, const KeyValue& value) {
     if (key.name == "weights") {
-      json["weights"][value.text] = fingerprint(MappedFile(value.text).bytes());
+      json["weights"][value.text] = fingerprint(InputFile(value.text).bytes());
     }
   };
   for (const KeyValues& values : spec.fixed) {

@@ -141,8 +141,7 @@ class SpecReader {
 }  // namespace
 
 void read_spec_file(SweepSpec& spec, const std::filesystem::path& file) {
-  const MappedFile mapped(file);
-  SpecReader(spec, file.string()).read(mapped.bytes());
+  SpecReader(spec, file.string()).read(InputFile(file).bytes());
 }
 
 }  // namespace onchip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/trace/trace_file.hpp"
 
-#include "model/base/decompress.hpp"
+#include "model/base/input_file.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
 
@@ -12,10 +12,13 @@
 namespace onchip {
 namespace {
 
+// Traces repeat themselves: they are kept as they are, and may unpack to more than weights.
+constexpr std::uint64_t kMostTraceBytes = std::uint64_t{4} << 30;
+
 class FileTrace : public TraceSource {
  public:
   explicit FileTrace(const std::filesystem::path& file)
-      : file_(file),
+      : file_(file, kMostTraceBytes),
         parsed_(is_compact_trace(file_.bytes()) ? parse_compact_trace(file_.bytes(), file.string())
                                                 : parse_accel_sim_trace(file_.bytes(), file.string())) {}
 
@@ -57,8 +60,8 @@ std::unique_ptr<TraceSource> read_trace(const std::filesystem::path& file) {
 }
 
 std::vector<std::filesystem::path> kernels_of(const std::filesystem::path& file) {
-  const MappedFile list(file);
-  if (!is_list(list.bytes())) {
+  InputFile list(file);
+  if (!is_list(list.read(0, std::min<std::uint64_t>(16, list.size())))) {
     return {file};
   }
   std::istringstream lines{std::string(list.bytes())};

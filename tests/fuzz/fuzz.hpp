@@ -4,7 +4,6 @@
 
 #include "model/base/error.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -21,6 +20,6 @@ void run_reader(Read&& read) {
   } catch (const onchip::InputError& error) {
     const std::string_view message = error.what();
     require(!message.empty() && message.size() < 4096);
-    require(std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; }));
+    require(onchip::one_line(message, message.size()) == message);
   }
 }

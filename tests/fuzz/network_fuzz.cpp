@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 
 namespace {
@@ -40,12 +41,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   run_reader([&] { require_valid(Inputs(parse_images_bin(bytes, "fuzz.bin", 30))); });
   run_reader([&] { require_valid(Inputs(parse_mnist(bytes, "fuzz.idx", 1024))); });
   run_reader([&] {
-    for (int l = layers_of_bin(bytes, "fuzz.bin", 1); l > 0; --l) {
-      require_valid(parse_layer_bin(bytes, "fuzz.bin", 1, l - 1));
+    const InputFile file(InMemory{bytes});
+    for (int l = layers_of_bin(file.size(), "fuzz.bin", 1); l > 0; --l) {
+      require_valid(parse_layer_bin(file, "fuzz.bin", 1, l - 1));
     }
   });
   run_reader([&] {
-    const FeedForward network = parse_network_safetensors(bytes, "fuzz.safetensors");
+    const FeedForward network =
+        parse_network_safetensors(std::make_shared<const InputFile>(InMemory{bytes}), "fuzz.safetensors");
     for (int l = 0; l < network.layers(); ++l) {
       const SparseLayer layer = network.layer(l);
       require(layer.weights.rows == network.outputs(l) && layer.weights.columns == network.inputs(l));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/base/decompress.hpp"
 #include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/sides.hpp"
@@ -79,7 +79,7 @@ Bitmaps parse_mnist(std::string_view bytes, std::string_view file_name, int neur
 }
 
 Bitmaps read_mnist(const std::filesystem::path& file, int neurons) {
-  const InputFile input(file);
+  InputFile input(file);
   return parse_mnist(input.bytes(), file.string(), neurons);
 }
 

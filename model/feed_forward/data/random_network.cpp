@@ -72,6 +72,19 @@ std::vector<float> draw_bias(const Range& range, int outputs, std::uint64_t seed
   return bias;
 }
 
+void require(bool holds, const std::string& expected) {
+  if (!holds) {
+    throw InputError("a random network needs " + expected);
+  }
+}
+
+void require_few(std::int64_t weights) {
+  if (weights > kMostDrawn) {
+    throw InputError("a layer of a random network has at most " + std::to_string(kMostDrawn) +
+                     " weights; this one has more");
+  }
+}
+
 SparseLayer random_layer(const RandomNetwork& network, int l) {
   const int inputs = network.neurons[l], outputs = network.neurons[l + 1];
   std::vector<std::int32_t> order(outputs);  // rows of one block follow each other
@@ -91,6 +104,7 @@ SparseLayer random_layer(const RandomNetwork& network, int l) {
     const int degree = std::min(inputs, draw(network.degrees, random));
     draw_columns(inputs, degree, random, is_drawn, weights.column);
     weights.row_begin.push_back(weights.nnz());
+    require_few(weights.nnz());
   }
   Random random = generator(network.seed, Stream::values, l);
   weights.value.resize(weights.column.size());
@@ -101,12 +115,6 @@ SparseLayer random_layer(const RandomNetwork& network, int l) {
     }
   }
   return {std::move(weights), draw_bias(network.bias, outputs, network.seed, l)};
-}
-
-void require(bool holds, const std::string& expected) {
-  if (!holds) {
-    throw InputError("a random network needs " + expected);
-  }
 }
 
 // Each weight with this probability to a column that the row does not have.
@@ -191,6 +199,9 @@ FeedForward random_network(const RandomNetwork& drawn) {
           "degrees from " + std::to_string(least) + " to " + std::to_string(kMaxDimension) +
               ", the lower first; found " + std::to_string(drawn.degrees.low) + " to " +
               std::to_string(drawn.degrees.high));
+  for (std::size_t l = 1; l < drawn.neurons.size(); ++l) {
+    require_few(std::int64_t{drawn.neurons[l]} * std::min(drawn.neurons[l - 1], drawn.degrees.low));
+  }
   require(drawn.block_rows >= 1, "blocks of at least one row; found " + std::to_string(drawn.block_rows));
   require(drawn.negative >= 0 && drawn.negative <= 1, "a share of negative weights from 0 to 1");
   return {"random", drawn.neurons, drawn.clip, [drawn](int l) { return random_layer(drawn, l); }};

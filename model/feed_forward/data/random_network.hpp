@@ -24,6 +24,8 @@ struct Degrees {
   int low = 32, high = 32;
 };
 
+inline constexpr int kMostDrawn = 1 << 27;  // weights of a layer, which take 1 GiB
+
 struct RandomNetwork {
   std::vector<int> neurons;  // [layers + 1]
   Degrees degrees;           // no row has more weights than the layer has inputs

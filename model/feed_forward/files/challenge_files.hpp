@@ -9,6 +9,7 @@
 // the file. Zeros are dropped.
 #pragma once
 
+#include "model/base/input_file.hpp"
 #include "model/feed_forward/inputs.hpp"
 #include "model/workload/mask.hpp"
 
@@ -23,8 +24,8 @@ SparseMatrix parse_layer_tsv(std::string_view text, std::string_view file_name, 
 // `images` 0: up to the last that has a pixel.
 IndexLists parse_images_tsv(std::string_view text, std::string_view file_name, int neurons, int images = 0);
 
-int layers_of_bin(std::string_view bytes, std::string_view file_name, int neurons);
-SparseMatrix parse_layer_bin(std::string_view bytes, std::string_view file_name, int neurons, int layer);
+int layers_of_bin(std::uint64_t bytes, std::string_view file_name, int neurons);
+SparseMatrix parse_layer_bin(const InputFile& input, std::string_view file_name, int neurons, int layer);
 IndexLists parse_images_bin(std::string_view bytes, std::string_view file_name, int neurons, int images = 0);
 
 }  // namespace onchip

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/feed_forward/files/network_files.hpp"
 
-#include "model/base/decompress.hpp"
 #include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/workload/files/weights_file.hpp"
@@ -43,8 +43,15 @@ int challenge_neurons(const std::filesystem::path& path, std::string_view name, 
   return neurons;
 }
 
+void refuse_order(const std::filesystem::path& path, bool is_said, std::string_view what) {
+  if (is_said) {
+    throw InputError(path.string() + ": " + std::string(what) + " is not of these files, whose layers are numbered");
+  }
+}
+
 FeedForward challenge_network(const std::filesystem::path& path, int neurons, int layers, const NetworkFile& file,
                               std::function<SparseMatrix(int)> weights) {
+  refuse_order(path, file.transpose || !file.order.empty(), file.transpose ? "transpose" : "order");
   const float bias = file.bias.value_or(challenge_bias(neurons));
   return {path.string(), std::vector<int>(layers + 1, neurons), file.clip.value_or(kChallengeClip),
           [=, weights = std::move(weights)](int l) {
@@ -71,9 +78,15 @@ std::vector<std::filesystem::path> in_order(const std::filesystem::path& folder,
 FeedForward matrix_market_network(const std::filesystem::path& folder, const Numbered& files, const Numbered& biases,
                                   const NetworkFile& file) {
   std::vector<SparseLayer> layers;
+  refuse_order(folder, !file.order.empty(), "order");
   in_order(folder, files);
+  for (const auto& [number, name] : biases) {
+    if (!files.contains(number)) {
+      throw InputError(name.string() + ": the folder has no layer " + std::to_string(number));
+    }
+  }
   for (const auto& [number, name] : files) {
-    SparseLayer layer{read_weights(name), {file.bias.value_or(0)}};
+    SparseLayer layer{read_weights(name, {.transpose = file.transpose}), {file.bias.value_or(0)}};
     if (const auto bias = biases.find(number); bias != biases.end()) {
       const SparseMatrix column = read_weights(bias->second);
       if (column.columns != 1 || column.rows != layer.weights.rows) {
@@ -103,6 +116,9 @@ FeedForward open_folder(const std::filesystem::path& folder, const NetworkFile& 
                            : extension == ".mtx" && before.ends_with("bias") ? &biases
                            : extension == ".mtx"                             ? &mtx
                                                                              : nullptr;
+    if (!kind && extension == ".mtx") {
+      throw InputError(entry.path().string() + ": its name has no number that says which layer it is");
+    }
     if (kind) {
       if (const auto [found, is_new] = kind->emplace(number, entry.path()); !is_new) {
         throw InputError(folder.string() + ": two files are of layer " + std::to_string(number) + ": " +
@@ -121,7 +137,7 @@ FeedForward open_folder(const std::filesystem::path& folder, const NetworkFile& 
   const std::vector<std::filesystem::path> ordered = in_order(folder, tsv);
   const int neurons = challenge_neurons(ordered.front(), ordered.front().filename().string(), file);
   return challenge_network(folder, neurons, static_cast<int>(ordered.size()), file, [=](int l) {
-    const InputFile input(ordered[l]);
+    InputFile input(ordered[l]);
     return parse_layer_tsv(input.bytes(), ordered[l].string(), neurons, neurons);
   });
 }
@@ -136,14 +152,12 @@ FeedForward open_network(const std::filesystem::path& path, const NetworkFile& f
   const auto input = std::make_shared<const InputFile>(path);
   const auto [stem, extension] = stem_and_extension(path);
   if (extension == ".safetensors") {
-    FeedForward network = parse_network_safetensors(input->bytes(), path.string(), file);
-    network.layer = [input, layer = std::move(network.layer)](int l) { return layer(l); };
-    return network;
+    return parse_network_safetensors(input, path.string(), file);
   }
   if (extension == ".bin") {
     const int neurons = challenge_neurons(path, stem, file);
-    return challenge_network(path, neurons, layers_of_bin(input->bytes(), path.string(), neurons), file,
-                             [=](int l) { return parse_layer_bin(input->bytes(), path.string(), neurons, l); });
+    return challenge_network(path, neurons, layers_of_bin(input->size(), path.string(), neurons), file,
+                             [=](int l) { return parse_layer_bin(*input, path.string(), neurons, l); });
   }
   throw InputError(path.string() +
                    ": unknown kind of network; expected a folder of .tsv or .mtx files, or a name that ends in .bin or "
@@ -155,7 +169,7 @@ Inputs open_images(const std::filesystem::path& file, int neurons) {
   if (extension != ".tsv" && extension != ".bin") {
     return read_mnist(file, neurons);
   }
-  const InputFile input(file);
+  InputFile input(file);
   return extension == ".tsv" ? parse_images_tsv(input.bytes(), file.string(), neurons)
                              : parse_images_bin(input.bytes(), file.string(), neurons);
 }

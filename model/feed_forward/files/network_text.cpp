@@ -38,7 +38,8 @@ struct Words {
   double negative = 0;
   std::optional<float> clip;
   double moved = 0;
-  bool shuffle = false;
+  bool shuffle = false, transpose = false;
+  std::string_view order;
   std::optional<Precision> precision;
   std::uint64_t seed = 1;
 };
@@ -80,6 +81,13 @@ Range real_range(std::string_view key, std::string_view value) {
   return {low, high};
 }
 
+bool yes_or_no(std::string_view key, std::string_view value) {
+  if (value != "yes" && value != "no") {
+    refuse(key, value, "yes or no");
+  }
+  return value == "yes";
+}
+
 constexpr std::string_view kDegreeForms = "32, uniform:0..64 or power-law:1..2000";
 
 Degrees degrees(std::string_view key, std::string_view value) {
@@ -106,7 +114,7 @@ struct Key {
   void (*take)(Words&, std::string_view key, std::string_view value);
 };
 constexpr double kNoLimit = 1e300;
-const std::array<Key, 12> kNetworkKeys{{
+const std::array<Key, 14> kNetworkKeys{{
     {"neurons", kRandom | kFiles,
      [](Words& words, std::string_view key, std::string_view value) {
        words.neurons.clear();
@@ -147,12 +155,10 @@ const std::array<Key, 12> kNetworkKeys{{
        words.moved = number(key, value, value, 0.0, 1.0, "a share from 0 to 1");
      }},
     {"shuffle", kAny,
-     [](Words& words, std::string_view key, std::string_view value) {
-       if (value != "yes" && value != "no") {
-         refuse(key, value, "yes or no");
-       }
-       words.shuffle = value == "yes";
-     }},
+     [](Words& words, std::string_view key, std::string_view value) { words.shuffle = yes_or_no(key, value); }},
+    {"transpose", kFiles,
+     [](Words& words, std::string_view key, std::string_view value) { words.transpose = yes_or_no(key, value); }},
+    {"order", kFiles, [](Words& words, std::string_view, std::string_view value) { words.order = value; }},
     {"precision", kAny,
      [](Words& words, std::string_view key, std::string_view value) {
        const auto precision = std::ranges::find(kPrecisions, value, &PrecisionInfo::name);
@@ -268,15 +274,19 @@ int sampled_image(int i, int sample, int of) {
 
 FeedForward read_network(std::string_view text) {
   constexpr std::string_view kOfficialName = "spdnn:", kRandomName = "random:";
+  // The longest that is a file, even with a comma.
+  std::size_t end = text.size();
   std::error_code ignored;
-  const bool is_path = std::filesystem::exists(std::string(text), ignored);  // even with a comma
-  const Source source = is_path                           ? kFiles
+  while (end != std::string_view::npos && !std::filesystem::exists(std::string(text.substr(0, end)), ignored)) {
+    end = end == 0 ? std::string_view::npos : text.rfind(',', end - 1);
+  }
+  const Source source = end != std::string_view::npos     ? kFiles
                         : text.starts_with(kOfficialName) ? kOfficial
                         : text.starts_with(kRandomName)   ? kRandom
                                                           : kFiles;
-  const std::size_t end = is_path             ? text.size()
-                          : source == kRandom ? kRandomName.size()
-                                              : std::min(text.find(','), text.size());
+  if (end == std::string_view::npos) {
+    end = source == kRandom ? kRandomName.size() : std::min(text.find(','), text.size());
+  }
   const std::string_view name = text.substr(0, end);
   const Words words = read_keys(text.substr(source == kRandom ? end : std::min(end + 1, text.size())), source);
   FeedForward network;
@@ -286,7 +296,8 @@ FeedForward read_network(std::string_view text) {
     network = official(name.substr(kOfficialName.size()));
   } else {
     network =
-        open_network(std::filesystem::path(name), {words.neurons.empty() ? 0 : words.neurons.front(), {}, words.clip});
+        open_network(std::filesystem::path(name),
+                     {words.neurons.empty() ? 0 : words.neurons.front(), {}, words.clip, words.transpose, words.order});
   }
   network.clip = words.clip.value_or(network.clip);
   Perturbation change{words.shuffle, {}, {}, words.moved, words.seed};
@@ -329,6 +340,11 @@ ImageSample sample_images(std::string_view text, int neurons, int most) {
     return {some, count};
   }
   const Digits digits = parse_digits(text);
+  constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
+  if (std::int64_t{std::min(digits.count, most)} * neurons / 8 > kMostBytes) {
+    throw InputError(std::string(text) + ": images take a bit for each of " + std::to_string(neurons) +
+                     " neurons; expected at most 4 GiB");
+  }
   if (digits.count <= most) {
     return {synthetic_digits(neurons, 0, digits.count, digits.seed), digits.count};
   }

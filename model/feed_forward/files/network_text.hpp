@@ -12,6 +12,8 @@
 //   clip=32 | none
 //   moved=0.1                     share of the weights that go to other columns
 //   shuffle=yes                   the neurons of each layer
+//   transpose=yes                 the file's matrices are [inputs, outputs], as Keras saves them
+//   order=input+hidden            of the layers of a .safetensors file, where their names and sizes do not say it
 //   precision=fp16                of the weights, which are rounded to it
 //   seed=1                        of all that is drawn
 #pragma once

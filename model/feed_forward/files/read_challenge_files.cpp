@@ -57,7 +57,7 @@ SparseMatrix parse_entries(std::string_view text, std::string_view file, const C
                          std::to_string(before.where + 1));
   };
   rows = rows == 0 ? 1 + std::ranges::max_element(entries, {}, &Entry::row)->row : rows;
-  return matrix_of(rows, second_is_row ? columns.most_first : columns.most_second, entries, twice);
+  return matrix_of(rows, second_is_row ? columns.most_first : columns.most_second, std::move(entries), twice);
 }
 
 IndexLists lists_of(SparseMatrix matrix) {
@@ -110,7 +110,7 @@ SparseMatrix parse_arrays(const Arrays& arrays, std::string_view file, const Col
                      " is already entry " + std::to_string(first_entry + before.where + 1));
   };
   rows = rows == 0 ? 1 + std::ranges::max_element(entries, {}, &Entry::row)->row : rows;
-  return matrix_of(rows, row_array == 0 ? columns.most_second : columns.most_first, entries, twice);
+  return matrix_of(rows, row_array == 0 ? columns.most_second : columns.most_first, std::move(entries), twice);
 }
 
 std::size_t weights_of_bin(int neurons) {
@@ -128,24 +128,24 @@ IndexLists parse_images_tsv(std::string_view text, std::string_view file_name, i
       parse_entries(text, file_name, {"image", "pixel", images == 0 ? kMostImages : images, neurons}, false, images));
 }
 
-int layers_of_bin(std::string_view bytes, std::string_view file_name, int neurons) {
-  const std::size_t layer = weights_of_bin(neurons) * kEntryBytes;
-  if (bytes.empty() || bytes.size() % layer != 0 || bytes.size() / layer > std::numeric_limits<int>::max()) {
+int layers_of_bin(std::uint64_t bytes, std::string_view file_name, int neurons) {
+  const std::uint64_t layer = weights_of_bin(neurons) * kEntryBytes;
+  if (bytes == 0 || bytes % layer != 0 || bytes / layer > std::numeric_limits<int>::max()) {
     throw InputError(std::string(file_name) + ": layers of " + std::to_string(neurons) + " neurons take " +
-                     std::to_string(layer) + " bytes each; found " + std::to_string(bytes.size()) +
+                     std::to_string(layer) + " bytes each; found " + std::to_string(bytes) +
                      " bytes; is the file truncated, or of another number of neurons?");
   }
-  return static_cast<int>(bytes.size() / layer);
+  return static_cast<int>(bytes / layer);
 }
 
-SparseMatrix parse_layer_bin(std::string_view bytes, std::string_view file_name, int neurons, int layer) {
-  if (const int layers = layers_of_bin(bytes, file_name, neurons); layer < 0 || layer >= layers) {
+SparseMatrix parse_layer_bin(const InputFile& input, std::string_view file_name, int neurons, int layer) {
+  if (const int layers = layers_of_bin(input.size(), file_name, neurons); layer < 0 || layer >= layers) {
     throw InputError(std::string(file_name) + ": the file has " + std::to_string(layers) +
                      " layers; found a request for layer " + std::to_string(layer + 1));
   }
   const std::size_t count = weights_of_bin(neurons), first = count * static_cast<std::size_t>(layer);
-  return parse_arrays({bytes.substr(first * kEntryBytes, count * kEntryBytes), count}, file_name,
-                      {"output", "input", neurons, neurons}, 0, neurons, first);
+  const std::string bytes = input.read(first * kEntryBytes, count * kEntryBytes);
+  return parse_arrays({bytes, count}, file_name, {"output", "input", neurons, neurons}, 0, neurons, first);
 }
 
 IndexLists parse_images_bin(std::string_view bytes, std::string_view file_name, int neurons, int images) {

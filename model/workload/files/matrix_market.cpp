@@ -13,6 +13,7 @@
 #include <cctype>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -21,7 +22,8 @@ enum class Field : std::uint8_t { real, integer, pattern };
 constexpr std::array<std::string_view, 1> kObjects{"matrix"};
 constexpr std::array<std::string_view, 2> kFormats{"coordinate", "array"};
 constexpr std::array<std::string_view, 3> kFields{"real", "integer", "pattern"};
-constexpr std::array<std::string_view, 2> kSymmetries{"general", "symmetric"};
+enum class Symmetry : std::uint8_t { general, symmetric, skew };
+constexpr std::array<std::string_view, 3> kSymmetries{"general", "symmetric", "skew-symmetric"};
 constexpr std::string_view kBanner = "%%MatrixMarket";
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
@@ -37,10 +39,10 @@ class Parser {
     read_header();
     read_size();
     read_entries();
-    return matrix_of(rows_, columns_, entry_, [&](const Entry& first, const Entry& second) {
+    return matrix_of(rows_, columns_, std::move(entry_), [&](const Entry& first, const Entry& second) {
       reader_.fail(second.where, "entry (" + std::to_string(second.row + 1) + ", " + std::to_string(second.column + 1) +
                                      ") is already on line " + std::to_string(reader_.line_of(first.where)) +
-                                     (symmetric_ ? "; a symmetric file holds one triangle" : ""));
+                                     (is_symmetric() ? "; a symmetric file holds one triangle" : ""));
     });
   }
 
@@ -54,9 +56,12 @@ class Parser {
     is_array_ = choose("format", kFormats) == 1;
     const std::size_t field_at = reader_.at();
     field_ = static_cast<Field>(choose("field", kFields));
-    symmetric_ = choose("symmetry", kSymmetries) == 1;
-    if (is_array_ && (field_ == Field::pattern || symmetric_)) {
+    symmetry_ = static_cast<Symmetry>(choose("symmetry", kSymmetries));
+    if (is_array_ && (field_ == Field::pattern || is_symmetric())) {
       reader_.fail(field_at, "an array is read as 'real general' or 'integer general'");
+    }
+    if (field_ == Field::pattern && symmetry_ == Symmetry::skew) {
+      reader_.fail(field_at, "a pattern has no signs; expected 'pattern general' or 'pattern symmetric'");
     }
     reader_.end_line("the header");
   }
@@ -68,15 +73,19 @@ class Parser {
     const std::size_t line = reader_.at();
     rows_ = static_cast<int>(integer("number of rows", 1, kMaxDimension));
     columns_ = static_cast<int>(integer("number of columns", 1, kMaxDimension));
-    const std::int64_t elements = std::int64_t{rows_} * columns_;
-    reader_.skip_blanks();
-    const std::size_t count_at = reader_.at();
-    entries_ = is_array_ ? elements : integer("number of entries", 0, symmetric_ ? (elements + rows_) / 2 : elements);
-    reader_.end_line(is_array_ ? "the numbers of rows and columns" : "the numbers of rows, columns and entries");
-    if (symmetric_ && rows_ != columns_) {
+    if (is_symmetric() && rows_ != columns_) {
       reader_.fail(
           line, "a symmetric matrix must be square; found " + std::to_string(rows_) + " x " + std::to_string(columns_));
     }
+    const std::int64_t elements = std::int64_t{rows_} * columns_;
+    reader_.skip_blanks();
+    const std::size_t count_at = reader_.at();
+    // Of a symmetric matrix those of a triangle, with the diagonal unless it is skew, whose diagonal is zero.
+    const std::int64_t most_entries = symmetry_ == Symmetry::general ? elements
+                                      : symmetry_ == Symmetry::skew  ? (elements - rows_) / 2
+                                                                     : (elements + rows_) / 2;
+    entries_ = is_array_ ? elements : integer("number of entries", 0, most_entries);
+    reader_.end_line(is_array_ ? "the numbers of rows and columns" : "the numbers of rows, columns and entries");
     // "1 1 1\n", "1 1\n" for a pattern, "1\n" of an array; the last line end may be missing. This bounds what is
     // allocated below.
     const std::size_t left = reader_.left();
@@ -89,7 +98,7 @@ class Parser {
   }
 
   void read_entries() {
-    entry_.reserve(is_array_ ? 0 : static_cast<std::size_t>(entries_) * (symmetric_ ? 2 : 1));
+    entry_.reserve(is_array_ ? 0 : static_cast<std::size_t>(entries_) * (is_symmetric() ? 2 : 1));
     for (read_ = 0; read_ < entries_; ++read_) {
       if (!next_data_line()) {
         refuse_truncated();
@@ -105,9 +114,12 @@ class Parser {
       if (is_array_ && entry_value == 0) {
         continue;
       }
+      if (symmetry_ == Symmetry::skew && row == column) {
+        reader_.fail(offset, "an entry on the diagonal, which is zero in a skew-symmetric matrix");
+      }
       entry_.push_back({row, column, entry_value, offset});
-      if (symmetric_ && row != column) {
-        entry_.push_back({column, row, entry_value, offset});
+      if (is_symmetric() && row != column) {
+        entry_.push_back({column, row, symmetry_ == Symmetry::skew ? -entry_value : entry_value, offset});
       }
     }
     if (next_data_line()) {
@@ -166,6 +178,8 @@ class Parser {
                                         "; supported: " + list);
   }
 
+  bool is_symmetric() const { return symmetry_ != Symmetry::general; }
+
   // Within an entry.
   void refuse_truncated() {
     reader_.skip_blanks();
@@ -177,7 +191,7 @@ class Parser {
 
   TextReader reader_;
   Field field_ = Field::real;
-  bool symmetric_ = false;
+  Symmetry symmetry_ = Symmetry::general;
   bool is_array_ = false;
   int rows_ = 0;
   int columns_ = 0;

@@ -6,7 +6,6 @@
 //   N bytes   {'descr': '<f4', 'fortran_order': False, 'shape': (256, 64), } and spaces
 //   the rest  the values, by rows or, in Fortran's order, by columns
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/workload/files/tensor.hpp"
 #include "model/workload/files/weights_file.hpp"
 
@@ -65,7 +64,6 @@ SparseMatrix parse_npy(std::string_view bytes, std::string_view file_name) {
   std::string_view shape = value_of("shape");
   shape = shape.substr(0, std::min(shape.find(')'), shape.size() - 1) + 1);
   Tensor tensor{std::string(type->type)};
-  tensor.data = data.data();
   std::uint64_t bytes_expected = find_type(type->type)->bytes;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (const char *at = shape.data(), *end = at + shape.size(); (at = std::find_if(at, end, is_digit)) != end;) {
@@ -73,19 +71,17 @@ SparseMatrix parse_npy(std::string_view bytes, std::string_view file_name) {
     at = std::from_chars(at, end, size).ptr;
     tensor.too_many_elements |= __builtin_mul_overflow(bytes_expected, size, &bytes_expected);
   }
-  if (tensor.dimensions != 2) {
-    throw InputError(file + ": its shape is " + in_quotes(shape) + "; expected two dimensions");
-  }
+  drop_single_direction(tensor);
   if (tensor.too_many_elements || bytes_expected != data.size()) {
     throw InputError(file + ": its shape is " + in_quotes(shape) + ", which the " + std::to_string(data.size()) +
                      " bytes of data are not; is the file truncated?");
   }
   tensor.elements = tensor.shape[0] * tensor.shape[1];
   if (!value_of("fortran_order").starts_with("True")) {
-    return decode(tensor, file + ": the array");
+    return decode(tensor, data, file + ": the array");
   }
   std::swap(tensor.shape[0], tensor.shape[1]);  // by columns: the rows of the transposed
-  return transposed(decode(tensor, file + ": the array"));
+  return transposed(decode(tensor, data, file + ": the array"));
 }
 
 }  // namespace onchip

@@ -6,6 +6,7 @@
 // A checkpoint of several such files ("shards") has an index: {"weight_map": {"name": "file", ...}}
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/json.hpp"
 #include "model/workload/files/safetensors_header.hpp"
 #include "model/workload/files/weights_file.hpp"
 
@@ -13,7 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -115,9 +115,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     --depth_;
-    if (key_ == TensorKey::shape && tensor_->dimensions == 3 && tensor_->shape[0] == 1) {  // of one direction, in ONNX
-      tensor_->dimensions = 2;
-      tensor_->shape = {tensor_->shape[1], tensor_->shape[2]};
+    if (key_ == TensorKey::shape) {
+      drop_single_direction(*tensor_);
     }
     if (key_ == TensorKey::data_offsets && offsets_ != 2) {
       fail("needs two numbers as 'data_offsets'");
@@ -317,12 +316,7 @@ Tensors::const_iterator choose(const Tensors& tensors, const TensorChoice& choic
     if (found != tensors.end()) {
       return found;
     }
-    // A suggestion is printed as it is: only names that need no escapes.
-    std::vector<std::string_view> plain;
-    std::copy_if(matrices.begin(), matrices.end(), std::back_inserter(plain), [](std::string_view name) {
-      return std::all_of(name.begin(), name.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
-    });
-    throw InputError(file_name + ": no tensor " + in_quotes(wanted) + did_you_mean(wanted, plain) +
+    throw InputError(file_name + ": no tensor " + in_quotes(wanted) + did_you_mean(wanted, matrices) +
                      (matrices.empty() ? "; the file holds no 2-D tensor" : "; 2-D tensors: " + list(matrices)));
   }
   if (matrices.empty()) {
@@ -344,17 +338,14 @@ Tensors::const_iterator choose(const Tensors& tensors, const TensorChoice& choic
 
 }  // namespace
 
-Tensors safetensors::read_tensors(std::string_view bytes, const std::string& file) {
-  if (bytes.size() < kLengthBytes) {
-    throw InputError(file + ": not a safetensors file: it has " + std::to_string(bytes.size()) +
+Tensors safetensors::read_tensors(const InputFile& input, const std::string& file) {
+  if (input.size() < kLengthBytes) {
+    throw InputError(file + ": not a safetensors file: it has " + std::to_string(input.size()) +
                      " bytes, fewer than the 8 of the header's length");
   }
-  const auto header_bytes = [&] {
-    std::uint64_t length;
-    std::memcpy(&length, bytes.data(), sizeof length);
-    return length;
-  }();
-  const std::uint64_t left = bytes.size() - kLengthBytes;
+  std::uint64_t header_bytes;
+  std::memcpy(&header_bytes, input.read(0, kLengthBytes).data(), kLengthBytes);
+  const std::uint64_t left = input.size() - kLengthBytes;
   if (header_bytes > left) {
     throw InputError(file + ": not a safetensors file, or a truncated one: its header claims " +
                      std::to_string(header_bytes) + " bytes, but " + std::to_string(left) + " follow");
@@ -363,17 +354,18 @@ Tensors safetensors::read_tensors(std::string_view bytes, const std::string& fil
     throw InputError(file + ": its header claims " + std::to_string(header_bytes) + " bytes; the format's limit is " +
                      std::to_string(kMaxHeaderBytes));
   }
-  const std::string_view header = bytes.substr(kLengthBytes, header_bytes);
-  if (header.find('\0') != std::string_view::npos) {
+  const std::string header = input.read(kLengthBytes, header_bytes);
+  if (header.find('\0') != std::string::npos) {
     throw InputError(file + ": its header holds a NUL byte; the format pads it with spaces");
   }
   HeaderReader reader(file);
-  nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
+  nlohmann::json::sax_parse(header, &reader);
   Tensors tensors = reader.take();
-  const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
-  check_extents(tensors, data.size(), file);
+  check_extents(tensors, left - header_bytes, file);
   for (auto& [name, tensor] : tensors) {
-    tensor.data = data.data() + tensor.begin;
+    tensor.file = &input;
+    tensor.begin += kLengthBytes + header_bytes;
+    tensor.end += kLengthBytes + header_bytes;
   }
   return tensors;
 }
@@ -389,30 +381,28 @@ SparseMatrix safetensors::read_matrix(const Tensors& tensors, const std::string&
     }
     mask = decode_values(of->second, who_is(of));
   }
-  const bool is_quantised = chosen->second.type == "I8" || chosen->second.type == "F8_E4M3";
-  if (const auto of = tensors.find(chosen->first + "_scale"); is_quantised && of != tensors.end()) {
+  if (const auto of = tensors.find(chosen->first + "_scale"); is_quantised(chosen->second) && of != tensors.end()) {
     if (of->second.elements != 1 && of->second.elements != chosen->second.shape[0]) {
       throw InputError(who + " has " + std::to_string(of->second.elements) +
                        " scales; expected one, or one of each row");
     }
     scales = decode_values(of->second, who_is(of));
   }
-  return decode(chosen->second, who, scales, mask);
+  return decode(chosen->second, chosen->second.data(), who, scales, mask);
 }
 
 SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, const TensorChoice& choice) {
   const std::string file(file_name);
-  return read_matrix(read_tensors(bytes, file), file, choice);
+  return read_matrix(read_tensors(InputFile(InMemory{bytes}), file), file, choice);
 }
 
 SparseMatrix read_safetensors(const std::filesystem::path& file, const TensorChoice& choice) {
-  const MappedFile mapped(file);
-  return parse_safetensors(mapped.bytes(), file.string(), choice);
+  const InputFile input(file);
+  return read_matrix(read_tensors(input, file.string()), file.string(), choice);
 }
 
 SparseMatrix read_safetensors_index(const std::filesystem::path& file, const TensorChoice& choice) {
-  const MappedFile mapped(file);
-  const auto index = nlohmann::json::parse(mapped.bytes(), nullptr, /*allow_exceptions=*/false);
+  const auto index = parse_json<nlohmann::json>(InputFile(file).bytes(), file.string());
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object() ||
       !std::ranges::all_of(*map, [](const auto& shard) { return shard.is_string(); })) {
@@ -434,14 +424,14 @@ SparseMatrix read_safetensors_index(const std::filesystem::path& file, const Ten
       break;
     }
   }
-  std::map<std::string, std::unique_ptr<MappedFile>> shards;
+  std::map<std::string, std::unique_ptr<InputFile>> shards;
   Tensors tensors;
   for (const auto& [name, shard] : shard_of) {
     auto& opened = shards[shard];
     if (!opened) {
       const std::filesystem::path path = file.parent_path() / shard;
-      opened = std::make_unique<MappedFile>(path);
-      for (auto& [of_shard, tensor] : read_tensors(opened->bytes(), path.string())) {
+      opened = std::make_unique<InputFile>(path);
+      for (auto& [of_shard, tensor] : read_tensors(*opened, path.string())) {
         if (map->value(of_shard, "") == shard) {
           tensors.insert_or_assign(of_shard, tensor);
         }
@@ -451,24 +441,18 @@ SparseMatrix read_safetensors_index(const std::filesystem::path& file, const Ten
   return read_matrix(tensors, file.string(), choice);
 }
 
-std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
-                                            std::string_view tensor) {
-  const std::string file(file_name);
-  const Tensors tensors = read_tensors(bytes, file);
+std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {
+  const InputFile input(file);
+  const Tensors tensors = read_tensors(input, file.string());
   const auto found = tensors.find(tensor);
   if (found == tensors.end()) {
-    throw InputError(file + ": no tensor " + in_quotes(tensor));
+    throw InputError(file.string() + ": no tensor " + in_quotes(tensor));
   }
-  const std::string who = file + ": tensor " + in_quotes(found->first);
+  const std::string who = file.string() + ": tensor " + in_quotes(found->first);
   if (found->second.dimensions != 1) {
     throw InputError(who + " has shape " + shape_text(found->second) + "; expected one dimension");
   }
   return decode_values(found->second, who);
-}
-
-std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {
-  const MappedFile mapped(file);
-  return parse_safetensors_vector(mapped.bytes(), file.string(), tensor);
 }
 
 }  // namespace onchip

@@ -17,8 +17,13 @@ using Tensors = std::map<std::string, Tensor, std::less<>>;
 // What torch.nn.utils.prune saves of a weight: its values and, beside them, which of them count.
 inline constexpr std::string_view kOriginal = "_orig", kMask = "_mask";
 
-// The tensors of a file, whose bytes they point to. Throws InputError for a header or extents that are not valid.
-Tensors read_tensors(std::string_view bytes, const std::string& file);
+// Whether TENSOR_scale beside it belongs to it.
+inline bool is_quantised(const Tensor& tensor) {
+  return tensor.type == "I8" || tensor.type == "F8_E4M3";
+}
+
+// The tensors of a file, which must outlive them. Throws InputError for a header or extents that are not valid.
+Tensors read_tensors(const InputFile& input, const std::string& file);
 // A matrix with its mask and scales.
 SparseMatrix read_matrix(const Tensors& tensors, const std::string& file, const TensorChoice& choice);
 

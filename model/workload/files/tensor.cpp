@@ -98,7 +98,14 @@ std::string shape_text(const Tensor& tensor) {
   return text + (tensor.dimensions > 2 ? ", ...]" : "]");
 }
 
-SparseMatrix decode(const Tensor& tensor, const std::string& who, std::span<const float> scales,
+void drop_single_direction(Tensor& tensor) {
+  if (tensor.dimensions == 3 && tensor.shape[0] == 1) {
+    tensor.dimensions = 2;
+    tensor.shape = {tensor.shape[1], tensor.shape[2]};
+  }
+}
+
+SparseMatrix decode(const Tensor& tensor, std::string_view data, const std::string& who, std::span<const float> scales,
                     std::span<const float> mask) {
   if (tensor.dimensions != 2) {
     throw InputError(who + " has shape " + shape_text(tensor) + "; expected two dimensions");
@@ -113,14 +120,14 @@ SparseMatrix decode(const Tensor& tensor, const std::string& who, std::span<cons
   SparseMatrix matrix{static_cast<int>(tensor.shape[0]), static_cast<int>(tensor.shape[1]), {}, {}, {}};
   const auto value_at = [&](std::uint64_t element) {
     const float scale = scales.empty() ? 1.0F : scales[scales.size() == 1 ? 0 : element / tensor.shape[1]];
-    const float value = type->read(tensor.data + element * type->bytes) * scale;
+    const float value = type->read(data.data() + element * type->bytes) * scale;
     return mask.empty() || mask[element] != 0 ? value : 0.0F;
   };
   std::uint64_t nnz = 0;
   for (std::uint64_t i = 0; i < tensor.elements; ++i) {
     const float value = value_at(i);
     if (!std::isfinite(value)) {
-      refuse_value(*type, tensor.data + i * type->bytes, who,
+      refuse_value(*type, data.data() + i * type->bytes, who,
                    std::to_string(i / tensor.shape[1]) + ", " + std::to_string(i % tensor.shape[1]));
     }
     nnz += value != 0;
@@ -145,11 +152,12 @@ SparseMatrix decode(const Tensor& tensor, const std::string& who, std::span<cons
 
 std::vector<float> decode_values(const Tensor& tensor, const std::string& who) {
   const DataType& type = readable_type(tensor, who);
+  const std::string data = tensor.data();
   std::vector<float> values(tensor.elements);
   for (std::uint64_t i = 0; i < tensor.elements; ++i) {
-    values[i] = type.read(tensor.data + i * type.bytes);
+    values[i] = type.read(data.data() + i * type.bytes);
     if (!std::isfinite(values[i])) {
-      refuse_value(type, tensor.data + i * type.bytes, who, std::to_string(i));
+      refuse_value(type, data.data() + i * type.bytes, who, std::to_string(i));
     }
   }
   return values;

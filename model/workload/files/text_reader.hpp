@@ -4,7 +4,6 @@
 #pragma once
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/workload/mask.hpp"
 
 #include <algorithm>
@@ -12,8 +11,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -67,7 +68,12 @@ class TextReader {
   // What is too small for fp32 is zero.
   template <typename IsAllowed>
   float value(const std::string& expected, IsAllowed&& is_allowed) {
-    const std::string_view found = needed_word("a value"), digits = without_plus(found);
+    const std::string_view found = needed_word("a value");
+    std::string_view digits = without_plus(found);
+    std::string fortran;  // "6.9D-01"
+    if (const std::size_t exponent = digits.find_first_of("dD"); exponent != std::string_view::npos) {
+      digits = (fortran = digits).replace(exponent, 1, "e");
+    }
     float number = 0;
     const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (stop != digits.data() + digits.size() || error == std::errc::invalid_argument || !is_allowed(number)) {
@@ -125,29 +131,33 @@ struct Entry {
 };
 
 // The matrix of entries in any order, without zeros. Calls twice(first, second) for two of the same place, which must
-// throw. Most files are in the order of columns or of rows: sorted by row, stably, the columns are in order then.
+// throw. Entries are put into their rows where they are, without a copy of all.
 template <typename Twice>
-SparseMatrix matrix_of(int rows, int columns, const std::vector<Entry>& entries, Twice&& twice) {
-  std::vector<std::size_t> end(static_cast<std::size_t>(rows) + 1);  // first the beginnings, then, filled, the ends
+SparseMatrix matrix_of(int rows, int columns, std::vector<Entry> entries, Twice&& twice) {
+  std::vector<std::size_t> begin(static_cast<std::size_t>(rows) + 1);
   for (const Entry& entry : entries) {
-    ++end[entry.row + 1];
+    ++begin[entry.row + 1];
   }
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<std::size_t> next(begin.begin(), begin.end() - 1);  // of each row, behind those that are in their place
   for (int row = 0; row < rows; ++row) {
-    end[row + 1] += end[row];
-  }
-  std::vector<Entry> sorted(entries.size());
-  for (const Entry& entry : entries) {
-    sorted[end[entry.row]++] = entry;
+    while (next[row] < begin[row + 1]) {
+      Entry& entry = entries[next[row]];
+      const std::size_t place = next[entry.row]++;
+      if (entry.row != row) {
+        std::swap(entry, entries[place]);
+      }
+    }
   }
   SparseMatrix matrix{rows, columns, {0}, {}, {}};
-  matrix.column.reserve(sorted.size());
-  matrix.value.reserve(sorted.size());
+  matrix.column.reserve(entries.size());
+  matrix.value.reserve(entries.size());
   const auto before = [](const Entry& a, const Entry& b) {
     return a.column != b.column ? a.column < b.column : a.where < b.where;
   };
   for (int row = 0; row < rows; ++row) {
-    const auto first = sorted.begin() + static_cast<std::ptrdiff_t>(row > 0 ? end[row - 1] : 0),
-               last = sorted.begin() + static_cast<std::ptrdiff_t>(end[row]);
+    const auto first = entries.begin() + static_cast<std::ptrdiff_t>(begin[row]),
+               last = entries.begin() + static_cast<std::ptrdiff_t>(begin[row + 1]);
     if (!std::is_sorted(first, last, before)) {
       std::sort(first, last, before);
     }

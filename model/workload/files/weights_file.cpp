@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/workload/files/weights_file.hpp"
 
-#include "model/base/decompress.hpp"
-#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,13 +40,13 @@ SparseMatrix read_as_it_lies(const std::filesystem::path& file, const TensorChoi
   if (extension == ".json") {
     return read_safetensors_index(file, choice);
   }
-  const InputFile input(file);
   if (extension == ".safetensors") {
-    return parse_safetensors(input.bytes(), file.string(), choice);
+    return read_safetensors(file, choice);
   }
+  InputFile input(file);
   const auto kind = std::ranges::find(kKinds, extension, &Kind::extension);
   if (kind == kKinds.end()) {
-    refuse(file, input.bytes(), extension);
+    refuse(file, input.read(0, std::min<std::uint64_t>(4, input.size())), extension);
   }
   if (!choice.tensor.empty()) {
     throw InputError(file.string() + ": the file holds one matrix without a name; found a request for " +

@@ -44,8 +44,6 @@ SparseMatrix read_safetensors(const std::filesystem::path& file, const TensorCho
 SparseMatrix read_safetensors_index(const std::filesystem::path& file, const TensorChoice& choice = {});
 
 // A 1-D tensor of a safetensors file, such as a bias, of the same types.
-std::vector<float> parse_safetensors_vector(std::string_view bytes, std::string_view file_name,
-                                            std::string_view tensor);
 std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor);
 
 }  // namespace onchip

@@ -55,6 +55,25 @@ TEST_CASE("a row of a sweep is what predict answers", "[fast]") {
   }
 }
 
+TEST_CASE("what streams weights runs and does not fit, whoever says so", "[fast]") {
+  const std::string network = " --cell lstm --hidden 6656 --batch 4 --density 10%";
+  const auto check = [](const Json& json) {
+    CHECK((json.at("fits") == false && json.at("runs") == true && json.at("tier") == "streamed"));
+    CHECK(json.at("step_us") > 0);
+  };
+  check(run_json("predict" + network));
+  check(run_json("fit --tier streamed" + network, 1));
+  check(run_json("predict --plan all" + network, 1).at("plans").at(0));
+  check(run_json("what-if --no-ranking" + network).at("base"));
+  CHECK(run_json("fit" + network, 1).at("runs") == false);
+  const Table rows = rows_of("sweep --axis hidden=1024,6656 --where 'tier == streamed || fits' --column t=tier" +
+                             std::string(" --cell lstm --batch 4 --density 10%"));
+  REQUIRE(rows.rows.size() == 2);
+  CHECK((cell(rows, 0, "fits") == "true" && cell(rows, 0, "runs") == "true" && cell(rows, 0, "tier") != "streamed"));
+  CHECK((cell(rows, 1, "fits") == "false" && cell(rows, 1, "runs") == "true" && cell(rows, 1, "tier") == "streamed"));
+  CHECK(cell(rows, 1, "t") == "2");
+}
+
 TEST_CASE("a row of a sweep over feed-forward networks is what predict answers", "[fast]") {
   const std::string same = " --images 60000 --alive 3% --chip h100_sxm";
   const Table table = rows_of(

@@ -212,5 +212,13 @@ TEST_CASE("a report refuses what it cannot read, and writes nothing then", "[fas
   }
   CHECK(run("report " + folder.write("any.json", R"([[{"a": 1}], 2])")).status == 0);
   require_refusal("report " + folder.write("bad.csv", "a,b\n1\n"), "bad.csv");
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']') + "\n",
+                    rows = folder.write("a.csv", "a\n1\n");
+  folder.write("a.manifest.json", deep);
+  for (const std::string& file :
+       {folder.write("deep.json", deep), folder.write("deep.jsonl", "{\"a\":" + deep), rows}) {
+    require_refusal("report " + file, "more than 100 brackets within each other");
+  }
+  require_refusal("pareto " + rows + " --objectives a:min", "more than 100 brackets within each other");
   CHECK(!std::filesystem::exists(folder / "page.html"));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/base/decompress.hpp"
+#include "model/base/input_file.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/error_of.hpp"
@@ -9,6 +10,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <filesystem>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -60,7 +63,7 @@ std::string random_text(std::size_t size) {
   return text;
 }
 
-std::string unpack_error(const std::string& packed, std::size_t most = kMostUnpackedBytes) {
+std::string unpack_error(const std::string& packed, std::size_t most = std::size_t{1} << 30) {
   return error_of([&] { decompress(packed, "m.mtx.gz", most); });
 }
 
@@ -72,12 +75,12 @@ TEST_CASE("what gzip, xz and zstd compressed is unpacked, also several streams o
     for (const std::size_t size : {0u, 1u, 65536u, 300001u}) {
       const std::string plain = random_text(size), packed = pack(plain);
       REQUIRE(compression_of(packed) == name);
-      REQUIRE(decompress(packed, "f") == plain);
-      REQUIRE(decompress(packed + pack("and more"), "f") == plain + "and more");
+      REQUIRE(decompress(packed, "f", 1 << 24) == plain);
+      REQUIRE(decompress(packed + pack("and more"), "f", 1 << 24) == plain + "and more");
     }
   }
   REQUIRE(compression_of("%%MatrixMarket") == "");
-  REQUIRE(decompress("%%MatrixMarket", "f") == "%%MatrixMarket");
+  REQUIRE(decompress("%%MatrixMarket", "f", 100) == "%%MatrixMarket");
 }
 
 TEST_CASE("a compressed stream that is cut off, broken or followed by something else is one clear error", "[fast]") {
@@ -114,4 +117,36 @@ TEST_CASE("an input file is its bytes, compressed or not", "[fast]") {
     const Folder folder;
     REQUIRE(InputFile(folder.write("file", bytes)).bytes() == "plain");
   }
+}
+
+TEST_CASE("a file that becomes shorter is an error, and so is a small one that unpacks to a huge one", "[fast]") {
+  const Folder folder;
+  const std::string name = folder.write("file", std::string(100000, 'x'));
+  const InputFile part(name);
+  InputFile whole(name);
+  REQUIRE(part.read(99999, 1) == "x");
+  std::filesystem::resize_file(name, 5);
+  REQUIRE(part.read(0, 5) == "xxxxx");
+  for (const auto& read : {std::function([&] { part.read(50000, 10); }), std::function([&] { whole.bytes(); })}) {
+    REQUIRE(error_of(read) == name + ": cannot read the file: it became shorter while it was read");
+  }
+  const std::string packed = zstd(std::string(most_unpacked_bytes(0) + (1 << 23), '\0'));
+  REQUIRE(says(error_of([&] { InputFile input(folder.write("w.mtx.zst", packed)); }), "bytes: unpack it first"));
+}
+
+TEST_CASE("words are quoted as they are where they are printable text", "[fast]") {
+  for (const char* word : {"plain", "größe", "重み", "😀", "a b"}) {
+    REQUIRE(in_quotes(word) == "'" + std::string(word) + "'");
+  }
+  // A control, half a character, an overlong one, a surrogate, a turn of direction, what no Unicode has.
+  for (const auto& [word, quoted] : {std::pair("\x1b[2J", "\\x1b[2J"),
+                                     {"gr\xc3", "gr\\xc3"},
+                                     {"\xc0\xaf", "\\xc0\\xaf"},
+                                     {"\xc2\x9b", "\\xc2\\x9b"},
+                                     {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+                                     {"\u202e", "\\xe2\\x80\\xae"},
+                                     {"\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80"}}) {
+    REQUIRE(in_quotes(word) == "'" + std::string(quoted) + "'");
+  }
+  REQUIRE(in_quotes(std::string(63, 'a') + "ß and more") == "'" + std::string(63, 'a') + "ß...'");
 }

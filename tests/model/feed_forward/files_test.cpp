@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "model/base/random.hpp"
 #include "model/feed_forward/data/digits.hpp"
 #include "model/feed_forward/data/radix_net.hpp"
 #include "model/feed_forward/data/random_network.hpp"
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,37 @@ bool same_layers(const FeedForward& a, const FeedForward& b) {
   return same;
 }
 
+FeedForward read_network_bytes(const std::string& bytes, const NetworkFile& file = {}) {
+  return parse_network_safetensors(std::make_shared<const InputFile>(InMemory{bytes}), "net", file);
+}
+
+struct Written {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+};
+// Tensors of zeros in this order.
+std::string file_of(const std::vector<Written>& tensors) {
+  std::string header;
+  std::uint64_t end = 0;
+  for (const auto& [name, shape] : tensors) {
+    std::string sizes;
+    std::uint64_t bytes = 4;
+    for (const std::uint64_t size : shape) {
+      sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
+      bytes *= size;
+    }
+    header += (header.empty() ? "{\"" : ",\"") + name + "\":{\"dtype\":\"F32\",\"shape\":[" + sizes +
+              "],\"data_offsets\":[" + std::to_string(end) + "," + std::to_string(end + bytes) + "]}";
+    end += bytes;
+  }
+  header += "}";
+  return bytes_of(std::vector<std::uint64_t>{header.size()}) + header + std::string(end, '\0');
+}
+std::string network_error(const std::vector<Written>& tensors, const NetworkFile& file = {}) {
+  const std::string bytes = file_of(tensors);
+  return error_of([&] { read_network_bytes(bytes, file); });
+}
+
 RandomNetwork small_network() {
   RandomNetwork drawn;
   drawn.neurons = {30, 20, 25, 7};
@@ -82,8 +115,8 @@ TEST_CASE("layers and images in the challenge's forms come back, with CR LF, com
 
   const SparseMatrix official = radix_net(64, 3).layer(2).weights;
   const std::string binary = layer_bin(radix_net(64, 1).layer(0).weights) + layer_bin(official);
-  CHECK(layers_of_bin(binary, "neuron64.bin", 64) == 2);
-  CHECK(parse_layer_bin(binary, "neuron64.bin", 64, 1) == official);
+  CHECK(layers_of_bin(binary.size(), "neuron64.bin", 64) == 2);
+  CHECK(parse_layer_bin(InputFile(InMemory{binary}), "neuron64.bin", 64, 1) == official);
 
   const IndexLists digits = to_lists(synthetic_digits(1024, 0, 5));
   std::string entries;
@@ -125,10 +158,10 @@ TEST_CASE("entries of the champion's binary files that are wrong are named", "[f
   CHECK(images({2, 3}, {1, 1}, {1, INFINITY}) == "i.bin: entry 2: the value is not a finite number");
   CHECK(says(images({}, {}, {}), "is the file truncated?"));
   const std::string bin = layer_bin(radix_net(32, 1).layer(0).weights);
-  CHECK(error_of([&] { layers_of_bin(bin.substr(1), "neuron32.bin", 32); }) ==
+  CHECK(error_of([&] { layers_of_bin(bin.size() - 1, "neuron32.bin", 32); }) ==
         "neuron32.bin: layers of 32 neurons take 12288 bytes each; found 12287 bytes; is the file truncated, or of "
         "another number of neurons?");
-  CHECK(error_of([&] { parse_layer_bin(bin, "neuron32.bin", 32, 1); }) ==
+  CHECK(error_of([&] { parse_layer_bin(InputFile(InMemory{bin}), "neuron32.bin", 32, 1); }) ==
         "neuron32.bin: the file has 1 layers; found a request for layer 2");
 }
 
@@ -228,17 +261,17 @@ TEST_CASE("matrices of a dense framework are layers in the order of the numbers 
                                  R"("2.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[8,24]},)"
                                  R"("2.bias":{"dtype":"F32","shape":[2],"data_offsets":[24,32]}})",
                                  {1, 2, 0, 3, 4, 0, -1, -2});
-  const FeedForward network = parse_network_safetensors(bytes, "net", {0, -0.5F, 6.0F});
+  const FeedForward network = read_network_bytes(bytes, {0, -0.5F, 6.0F});
   CHECK(network.neurons == std::vector{2, 2, 1});
   CHECK(network.clip == 6);
   CHECK(network.layer(0) == SparseLayer{{2, 2, {0, 1, 2}, {1, 0}, {3, 4}}, {-1, -2}});
   CHECK(network.layer(1) == SparseLayer{{1, 2, {0, 2}, {0, 1}, {1, 2}}, {-0.5F}});
 
-  const std::string wrong = file(R"({"1.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+  const std::string wrong = file(R"({"1.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
                                  R"("2.weight":{"dtype":"F32","shape":[1,3],"data_offsets":[8,20]}})",
                                  {1, 2, 3, 4, 5});
-  CHECK(error_of([&] { parse_network_safetensors(wrong, "net"); }) ==
-        "net: layer '2' takes 3 inputs, but '1' before it has 2 outputs");
+  CHECK(error_of([&] { read_network_bytes(wrong); }) ==
+        "net: layer '2' takes 3 inputs, but '1' before it has 1 outputs");
   const std::string rows = file(R"({"a.shape":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},)"
                                 R"("a.crow_indices":{"dtype":"I32","shape":[2],"data_offsets":[8,16]},)"
                                 R"("a.col_indices":{"dtype":"I32","shape":[1],"data_offsets":[16,20]},)"
@@ -247,15 +280,90 @@ TEST_CASE("matrices of a dense framework are layers in the order of the numbers 
   const auto with = [&](const std::vector<std::int32_t>& integers) {
     return rows + bytes_of(integers) + bytes_of(std::vector<float>{1});
   };
-  CHECK(parse_network_safetensors(with({1, 2, 0, 1, 1}), "net").layer(0).weights.nnz() == 1);
+  CHECK(read_network_bytes(with({1, 2, 0, 1, 1})).layer(0).weights.nnz() == 1);
   CHECK(error_of([&] {
-          parse_network_safetensors(with({1, 2, 0, 1, 2}), "net").layer(0);
+          read_network_bytes(with({1, 2, 0, 1, 2})).layer(0);
         }) == "net: tensor 'a.col_indices' has the column 2; expected 0 to 1");
   CHECK(error_of([&] {
-          parse_network_safetensors(with({1, 2, 0, 5, 1}), "net").layer(0);
+          read_network_bytes(with({1, 2, 0, 5, 1})).layer(0);
         }) == "net: layer 'a': the rows of a layer do not match its 1 weights");
   CHECK(error_of([&] {
-          parse_network_safetensors(with({2, 2, 0, 1, 1}), "net").layer(0);
+          read_network_bytes(with({2, 2, 0, 1, 1})).layer(0);
         }) == "net: tensor 'a.crow_indices' has 2 elements; expected 3");
-  CHECK(says(error_of([&] { parse_network_safetensors(with({-1, 2, 0, 1, 1}), "net"); }), "inputs or outputs"));
+  CHECK(says(error_of([&] { read_network_bytes(with({-1, 2, 0, 1, 1})); }), "inputs or outputs"));
+}
+
+TEST_CASE("layers run in the only order that their sizes and numbers allow, whatever their names",
+          "[feed_forward][fast]") {
+  Random random{1, 2};
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto layers = 2 + random.below(6);
+    std::vector<Written> tensors;
+    std::vector<int> neurons{static_cast<int>(random.below(9)) + 1};
+    for (std::uint64_t l = 0; l < layers; ++l) {  // sizes that all differ
+      neurons.push_back(neurons.back() + 1 + static_cast<int>(random.below(4)));
+      tensors.push_back(
+          {std::string(1, static_cast<char>('a' + random.below(26))) + "x" + std::string(l + 1, 'y') + ".weight",
+           {static_cast<std::uint64_t>(neurons[l + 1]), static_cast<std::uint64_t>(neurons[l])}});
+    }
+    shuffle(tensors, random);
+    CHECK(read_network_bytes(file_of(tensors)).neurons == neurons);
+    for (Written& tensor : tensors) {
+      std::swap(tensor.shape[0], tensor.shape[1]);
+    }
+    std::ranges::reverse(neurons);  // which fits, too, without a bias that says otherwise
+    CHECK(read_network_bytes(file_of(tensors)).neurons == neurons);
+  }
+  // An autoencoder, whose halves fit in either order: numbers within each, and where the file has them.
+  const std::vector<Written> coder{{"encoder.0.weight", {4, 9}},
+                                   {"encoder.2.weight", {2, 4}},
+                                   {"decoder.0.weight", {4, 2}},
+                                   {"decoder.2.weight", {9, 4}}};
+  CHECK(read_network_bytes(file_of(coder)).neurons == std::vector{9, 4, 2, 4, 9});
+  const std::vector<Written> sorted{coder[2], coder[3], coder[0], coder[1]};
+  const std::string unclear = network_error(sorted);
+  CHECK(says(unclear, "net: its layers fit in more than one order"));
+  CHECK(says(unclear, "order=decoder.0+decoder.2+encoder.0+encoder.2"));
+  CHECK(read_network_bytes(file_of(sorted), {.order = "encoder.0+encoder.2+decoder.0+decoder.2"}).neurons ==
+        std::vector{9, 4, 2, 4, 9});
+  CHECK(network_error(sorted, {.order = "encoder.0+encoder.3"}) ==
+        "net: order: expected each layer once, still decoder.0+decoder.2+encoder.2; found 'encoder.3'");
+  CHECK(says(network_error(coder, {.order = "encoder.0+decoder.0+encoder.2+decoder.2"}),
+             "layer 'decoder.0' takes 2 inputs"));
+  CHECK(read_network_bytes(file_of({{"input.weight", {3, 3}}, {"hidden.weight", {3, 3}}})).neurons ==
+        std::vector{3, 3, 3});
+  CHECK(says(network_error({{"hidden.weight", {3, 3}}, {"input.weight", {3, 3}}}), "more than one order"));
+}
+
+TEST_CASE("every tensor of a network has a part in it, or the file is refused with its name", "[feed_forward][fast]") {
+  const std::vector<Written> layers{{"fc1.weight", {4, 6}}, {"fc1.bias", {4}}, {"fc2.weight", {1, 4}}};
+  REQUIRE(network_error(layers) == "no error");
+  const auto with = [&](std::vector<Written> more) {
+    more.insert(more.begin(), layers.begin(), layers.end());
+    return network_error(more);
+  };
+  CHECK(
+      with({{"norm.weight", {4}}, {"norm.bias", {4}}}) ==
+      "net: tensor 'norm.bias' of shape [4] is no layer's, and the network is another without it; it seems to be of a "
+      "normalisation or an activation: fold a batch normalisation into the weights and the bias of the layer before it "
+      "('fc1'), and save the file without it");
+  CHECK(says(with({{"bn.running_mean", {4}}}), "'bn.running_mean' of shape [4] is no layer's"));
+  CHECK(says(with({{"conv.weight", {8, 3, 3, 3}}, {"conv.bias", {8}}}), "it seems to be of a convolution"));
+  CHECK(says(with({{"step", {}}}), "tensor 'step' of shape [] is no layer's"));
+  CHECK(with({{"empty", {0}}}) == "no error");
+  // As Keras saves it.
+  const std::vector<Written> keras{{"dense/kernel:0", {6, 4}}, {"dense/bias:0", {4}}, {"dense_1/kernel:0", {4, 1}}};
+  CHECK(says(network_error(keras), "net: its layers seem to lie as [inputs, outputs], as Keras saves them"));
+  CHECK(read_network_bytes(file_of(keras), {.transpose = true}).neurons == std::vector{6, 4, 1});
+  CHECK(says(network_error(layers, {.transpose = true}), "seem to lie as [outputs, inputs]: leave --transpose"));
+  const FeedForward network = random_network(small_network());
+  std::vector<SparseLayer> turned;
+  for (int l = network.layers() - 1; l >= 0; --l) {  // which fit as they lie
+    turned.push_back({transposed(network.layer(l).weights), {0}});
+  }
+  const std::string bytes = safetensors(stored_network("turned", turned, kNoClip));
+  const FeedForward back = read_network_bytes(bytes, {.transpose = true, .order = "layers.2+layers.1+layers.0"});
+  for (int l = 0; l < back.layers(); ++l) {
+    CHECK(back.layer(l).weights == network.layer(l).weights);
+  }
 }

@@ -80,6 +80,17 @@ TEST_CASE("pattern entries have the value 1 and integers are read", "[matrix_mar
         SparseMatrix{1, 2, {0, 2}, {0, 1}, {3, -7}});
 }
 
+TEST_CASE("a skew-symmetric file gives both triangles, one with its signs turned; exponents are C's or Fortran's",
+          "[matrix_market][fast]") {
+  const std::string header = "%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 ";
+  CHECK(parse(header + "2\n2 1 1.5D+1\n1 3 -2d-1\n") ==
+        SparseMatrix{3, 3, {0, 2, 3, 4}, {1, 2, 0, 0}, {-15, -0.2F, 15, 0.2F}});
+  CHECK(error_in(header + "2\n2 1 1\n3 3 1\n") ==
+        "w.mtx:4:1: an entry on the diagonal, which is zero in a skew-symmetric matrix");
+  CHECK(error_in(header + "4\n") == "w.mtx:2:5: number of entries '4' is outside 0 to 3");
+  CHECK(error_in(kReal + "1 1 1\n1 1 1D5D2\n") == "w.mtx:3:5: expected a value, found '1D5D2'");
+}
+
 TEST_CASE("a symmetric file gives both triangles, the diagonal once", "[matrix_market][fast]") {
   const SparseMatrix expected{3, 3, {0, 2, 3, 5}, {0, 2, 2, 0, 1}, {1, 3, 4, 3, 4}};
   CHECK(parse("%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 1\n3 1 3\n3 2 4\n") == expected);
@@ -105,12 +116,12 @@ TEST_CASE("what is not a supported Matrix Market file is refused by name", "[mat
         "w.mtx:1:23: unsupported format 'dense'; supported: coordinate, array");
   CHECK(error_in("%%MatrixMarket matrix coordinate complex general\n") ==
         "w.mtx:1:34: unsupported field 'complex'; supported: real, integer, pattern");
-  CHECK(error_in("%%MatrixMarket matrix coordinate real skew-symmetric\n") ==
-        "w.mtx:1:39: unsupported symmetry 'skew-symmetric'; supported: general, symmetric");
+  CHECK(error_in("%%MatrixMarket matrix coordinate pattern skew-symmetric\n") ==
+        "w.mtx:1:33: a pattern has no signs; expected 'pattern general' or 'pattern symmetric'");
   CHECK(error_in("%%MatrixMarket matrix coordinate real hermitian\n") ==
-        "w.mtx:1:39: unsupported symmetry 'hermitian'; supported: general, symmetric");
+        "w.mtx:1:39: unsupported symmetry 'hermitian'; supported: general, symmetric, skew-symmetric");
   CHECK(error_in("%%MatrixMarket matrix coordinate real\n1 1 1\n") ==
-        "w.mtx:1:38: the header ends before the symmetry; supported: general, symmetric");
+        "w.mtx:1:38: the header ends before the symmetry; supported: general, symmetric, skew-symmetric");
   CHECK(error_in("%%MatrixMarket matrix coordinate real general lower\n") ==
         "w.mtx:1:47: expected the end of the line after the header, found 'lower'");
 }

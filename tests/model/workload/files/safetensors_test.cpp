@@ -305,24 +305,26 @@ TEST_CASE("a vector is read as it is, zeros included, and nothing else is taken 
                                        "i":{"dtype":"I16","shape":[1],"data_offsets":[20,22]},
                                        "w":{"dtype":"F16","shape":[1,1],"data_offsets":[22,24]}})",
                                    f32({1, 0, -2.5F, 0}) + little_endian(0xc0003c00, 4) + little_endian(0, 4));
-  const auto read = [&](std::string_view tensor) { return parse_safetensors_vector(file, "w.safetensors", tensor); };
+  const Folder folder;
+  const std::string name = folder.write("w.safetensors", file);
+  const auto read = [&](std::string_view tensor) { return read_safetensors_vector(name, tensor); };
   CHECK(read("b") == std::vector<float>{1, 0, -2.5F, 0});
   CHECK(read("h") == std::vector<float>{1, -2});
   const auto error = [&](std::string_view tensor) { return error_of([&] { read(tensor); }); };
-  CHECK(error("w") == "w.safetensors: tensor 'w' has shape [1, 1]; expected one dimension");
-  CHECK(error("i") ==
-        "w.safetensors: tensor 'i' has dtype 'I16'; expected one of F16, BF16, F32, F64, BOOL, I8 and F8_E4M3");
-  CHECK(error("") == "w.safetensors: no tensor ''");
+  CHECK(error("w") == name + ": tensor 'w' has shape [1, 1]; expected one dimension");
+  CHECK(error("i") == name + ": tensor 'i' has dtype 'I16'; expected one of F16, BF16, F32, F64, BOOL, I8 and F8_E4M3");
+  CHECK(error("") == name + ": no tensor ''");
   const std::string bad = file_of(R"({"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                                   f32({1, std::numeric_limits<float>::infinity()}));
-  CHECK(error_of([&] { parse_safetensors_vector(bad, "w.safetensors", "b"); }) ==
-        "w.safetensors: tensor 'b' holds an infinity at [1]");
+  CHECK(error_of([&] { read_safetensors_vector(folder.write("bad", bad), "b"); }) ==
+        (folder / "bad").string() + ": tensor 'b' holds an infinity at [1]");
 }
 
 TEST_CASE("names are quoted on one line", "[safetensors][fast]") {
   CHECK(error_in_header(R"({"a\nb\u0000\u001b":7})") ==
         "tensor 'a\\x0ab\\x00\\x1b' has a number where the format has none");
-  // Not as a suggestion either.
   CHECK(error_in_header("{\"w\u007f\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}", "w") ==
-        "no tensor 'w'; 2-D tensors: 'w\\x7f'");
+        "no tensor 'w'; did you mean 'w\\x7f'?; 2-D tensors: 'w\\x7f'");
+  CHECK(error_in_header("{\"wä\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}", "w") ==
+        "no tensor 'w'; 2-D tensors: 'wä'");
 }

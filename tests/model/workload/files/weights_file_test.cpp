@@ -57,7 +57,9 @@ TEST_CASE("NumPy arrays of every version, order and type are read", "[weights_fi
   CHECK(error(npy(npy_header(">f4", "False", "(2, 3)"), kRows)) ==
         "w.npy: its values are '>f4'; expected '<f2', '<f4', '<f8', '|i1' or '|b1'");
   CHECK(error(npy(npy_header("<f4", "False", "(2, 3, 4)"), kRows)) ==
-        "w.npy: its shape is '(2, 3, 4)'; expected two dimensions");
+        "w.npy: its shape is '(2, 3, 4)', which the 24 bytes of data are not; is the file truncated?");
+  CHECK(error(npy(npy_header("<f4", "False", "(2, 3, 1)"), kRows)) ==
+        "w.npy: the array has shape [2, 3, ...]; expected two dimensions");
   for (const char* shape : {"(2, 4)", "(4294967296, 4294967296)", "(0, 3)"}) {
     CHECK(error(npy(npy_header("<f4", "False", shape), kRows)) ==
           "w.npy: its shape is '" + std::string(shape) +
@@ -104,6 +106,8 @@ TEST_CASE("weights are read transposed on request, and of one direction as they 
   CHECK(read_weights(file, {.transpose = true}) == kMatrix);
   CHECK(parse_safetensors(safetensors(R"({"R":{"dtype":"F32","shape":[1,2,3],"data_offsets":[0,24]}})", kRows),
                           "w.safetensors") == kMatrix);
+  CHECK(parse_npy(npy(npy_header("<f4", "False", "(1, 2, 3)"), kRows), "w.npy") == kMatrix);
+  CHECK(parse_npy(npy(npy_header("<f4", "True", "(1, 2, 3)"), kColumns), "w.npy") == kMatrix);
 }
 
 TEST_CASE("the only tensor that has the shape of recurrent weights needs no name", "[weights_file][fast]") {
