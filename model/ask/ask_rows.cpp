@@ -97,8 +97,9 @@ void refuse_many(std::uint64_t rows) {
 
 Json rows_of(SweepSpec& spec, const ChipFile& chip) {
   if (!spec.varies("chip")) {
-    spec.chips.emplace("asked", chip);  // a name of no file, which no row tells
-    spec.fix("chip", "asked");
+    spec.chips.insert_or_assign(chip.chip.name, chip);
+    std::erase_if(spec.fixed, [](const KeyValues& values) { return values.key.name == "chip"; });
+    spec.fixed.push_back({find_sweep_key("chip"), {{chip.chip.name}}});
   }
   finish(spec);
   refuse_many(spec.size());

@@ -405,7 +405,7 @@ TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "
     question["ask"] = "sweep";
     const Folder folder;
     const std::string file = (folder / "rows.jsonl").string();
-    run(command + " sweep --chip h100_sxm" + sweep.options + " -o " + file + " 2> /dev/null");
+    run(command + " sweep --chip 'H100 SXM'" + sweep.options + " -o " + file + " 2> /dev/null");
     const std::string lines = read(file);
     CAPTURE(sweep.options, question.dump());
     const Json rows = Json::parse(asked_in_c(question.dump())).at("rows");
@@ -422,7 +422,7 @@ TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "
   const Json rows = Json::parse(asked_in_c(question.dump())).at("rows");
   CHECK(rows.size() == 2);
   CHECK(rows ==
-        lines_of(run(command + " sweep --chip h100_sxm" + inferences.options + " --format jsonl 2> /dev/null")));
+        lines_of(run(command + " sweep --chip 'H100 SXM'" + inferences.options + " --format jsonl 2> /dev/null")));
 }
 
 TEST_CASE("what a question leaves out is what the command takes, and what its page says", "[fast]") {

