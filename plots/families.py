@@ -6,11 +6,12 @@ import math
 from style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION, YELLOW, draw_key, fail, note, number, parser
 from style import percent, plt, read_csv, save, write_dump
 
-# The name in files, in the figure, and the colour.
-FAMILIES = {"sparse_persistent": ("sparse persistent", BLUE), "dense_persistent": ("dense persistent", ORANGE),
-            "dense_cluster": ("dense persistent in clusters", YELLOW),  # of a plan with that exchange
-            "cublas_graph": ("cuBLAS in a graph", GREEN), "cudnn": ("cuDNN", VERMILION),
-            "cusparse_graph": ("cuSPARSE in a graph", PURPLE)}
+# The name in files, in the figure, the colour, and what tells libraries apart in grey, too, where kernels differ in
+# brightness.
+FAMILIES = {"sparse_persistent": ("sparse persistent", BLUE, None), "dense_persistent": ("dense persistent", ORANGE, None),
+            "dense_cluster": ("dense persistent in clusters", YELLOW, None),  # of a plan with that exchange
+            "cublas_graph": ("cuBLAS in a graph", GREEN, "/" * 7), "cudnn": ("cuDNN", VERMILION, "." * 7),
+            "cusparse_graph": ("cuSPARSE in a graph", PURPLE, "x" * 6)}
 CELLS = ["relu", "tanh", "lstm", "gru"]
 NETWORK = ["cell", "hidden", "batch", "density", "precision", "mask", "seed"]
 COLUMNS = NETWORK + ["plan", "predicted_us", "measured_us"]
@@ -55,7 +56,8 @@ def draw_panel(axes, points, densities, limits):
         sizes = [point[0] for point in of_row]
         sides = edges(sizes, sizes[0] / 2**0.5, sizes[-1] * 1.15)
         for left, right, (_, _, fastest, picked) in zip(sides, sides[1:], of_row):
-            axes.fill_between([left, right], bottom, top, color=FAMILIES[fastest][1], linewidth=0)
+            axes.fill_between([left, right], bottom, top, facecolor=FAMILIES[fastest][1], hatch=FAMILIES[fastest][2],
+                              edgecolor="white", linewidth=0)
             axes.plot([right, right], [bottom, top], color="white", linewidth=0.5)
             if picked != fastest:
                 axes.plot(math.sqrt(left * right), math.sqrt(bottom * top), marker="o", markersize=6.5,
@@ -120,8 +122,9 @@ def main():
                 f"predicted was the same for {best} of {len(chosen)} networks ({100 * best / len(chosen):.0f} %); "
                 f"where not, a dot has\nthe colour of the predicted one, which is at most {worst:.0f} % slower", va="top",
                 fontsize=8.5, color=INK)
-    draw_key(figure, {label: color for family, (label, color) in FAMILIES.items()
-                      if any(family in both for both in chosen.values())}, 0.1, height - 0.88)
+    drawn = [names for family, names in FAMILIES.items() if any(family in both for both in chosen.values())]
+    draw_key(figure, {label: color for label, color, _ in drawn}, 0.1, height - 0.88,
+             {label: hatch for label, _, hatch in drawn})
     save(figure, options.output)
     write_dump(options.dump, ["cell", "hidden", "batch", "density", "precision", "picked", "fastest", "loss_percent"],
                [[cell, hidden, batch, density, precision, *chosen[cell, batch, hidden, density, precision],

@@ -118,11 +118,13 @@ def spread(positions, gap):
     return moved
 
 
-def draw_key(figure, colors, x, y):
-    """A row of squares with names, from x and y in inches: name -> colour."""
+def draw_key(figure, colors, x, y, hatches={}):
+    """A row of squares with names, from x and y in inches: name -> colour; name -> hatch, of some."""
     width, height = figure.get_size_inches()
     for name, color in colors.items():
-        figure.text(x / width, y / height, "■", color=color, fontsize=9, va="center")
+        figure.add_artist(plt.Rectangle((x / width, (y - 0.06) / height), 0.12 / width, 0.12 / height, linewidth=0,
+                                        transform=figure.transFigure, facecolor=color, edgecolor="white",
+                                        hatch=hatches.get(name)))
         text = figure.text((x + 0.16) / width, y / height, name, fontsize=8.5, va="center", color=INK)
         x += 0.3 + text.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi
 

@@ -6,7 +6,7 @@ from style import BLUE, GREY, INK, SKY, VERMILION, describe, fail, number, parse
 COLUMNS = ["case", "reached", "cost", "chip", "cell", "hidden", "batch", "density", "precision", "step_us"]
 UNITS = [(("shared_memory.", "timing.instruction_cache", "timing.sm_instruction_cache"), 1024, "KiB"),
          (("l2.size",), 2**20, "MiB"), (("sm.clock",), 1e6, "MHz"), (("dram.", "library.l2_bandwidth"), 1e9, "GB/s"),
-         (("exchange.latency", "timing.grid_barrier", "library.product", "library.node"), 1e-6, "µs")]
+         (("timing.grid_barrier", "library.product", "library.node"), 1e-6, "µs")]
 COUNTS = ("shared_memory.banks",)
 
 

@@ -259,7 +259,7 @@ double model_value(const Chip& chip, Recurrent network, const RecipeWay& way, co
     const Capacity capacity = find_capacity(chip, network, kGranule, constraints);
     return capacity.largest ? capacity.largest->network.hidden : kNoValue;
   }
-  const Prediction prediction = (way.is_library ? quickest_library(chip, network)
+  const Prediction prediction = (way.is_library ? fastest_library(chip, network)
                                                 : choose_plan(chip, network, RowProfile::uniform(network), constraints))
                                     .prediction;
   return prediction.footprint.fits ? prediction.step_us : kNoValue;

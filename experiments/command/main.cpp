@@ -6,10 +6,12 @@
 #include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/output_file.hpp"
 
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +25,7 @@ using namespace onchip;
 
 std::string help_text() {
   std::string text =
-      "Which sparse recurrent network stays on this chip, how long does one step take, and what binds it?\n\n"
+      "Which sparse recurrent network stays on this chip, how long does one step take, and what is the bottleneck?\n\n"
       "Usage: onchip VERB [options]\n\n";
   for (const Verb& verb : kVerbs) {
     text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.sentence) + '\n';
@@ -71,6 +73,8 @@ int main(int argument_count, char** arguments) {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
 #endif
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no more is a failed write
+  remove_temporary_files_on_signals();
   try {
     const int status = run({arguments + std::min(1, argument_count), arguments + argument_count});
     if (!std::cout.flush()) {

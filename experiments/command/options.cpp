@@ -193,7 +193,7 @@ OptionGroup chip_options() {
   // clang-format off
   group.add_options()
       ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips'), a chip file, or - for one from the standard "
-                                    "input.")
+                                    "input. What runs on a GPU takes that GPU's chip unless another is given.")
       ("set", texts("KEY=QUANTITY"),
        "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" sm.clock=+10% or "
        "sm.count=x2; repeatable.");
@@ -269,7 +269,7 @@ OptionGroup simulator_options() {
        "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, fetch, exchange or "
        "skew; repeatable.")
       ("scheduling", text("POLICY", "greedy_then_youngest"),
-       "Let schedulers pick warps greedy_then_youngest, greedy_then_oldest or round_robin.")
+       "Let schedulers choose warps greedy_then_youngest, greedy_then_oldest or round_robin.")
       ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
   // clang-format on
   return group;

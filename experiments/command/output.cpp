@@ -4,74 +4,9 @@
 #include "experiments/command/terminal.hpp"
 #include "model/base/error.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstring>
 #include <iostream>
 
 namespace onchip {
-
-OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), shown_name_(path.string()) {
-  std::error_code problem;
-  if (const auto target = std::filesystem::canonical(path, problem); !problem) {
-    path_ = target;  // the file that a link points to, not the link, is replaced
-  }
-  if (std::filesystem::is_directory(path_, problem)) {
-    fail("it is a directory");
-  }
-  if (std::filesystem::exists(path_, problem)) {
-    if (::access(path_.c_str(), W_OK) != 0) {
-      fail(std::strerror(errno));
-    }
-    if (!std::filesystem::is_regular_file(path_, problem)) {
-      stream_.open(path_, std::ios::binary);
-      return;
-    }
-  }
-  const std::filesystem::path temporary =
-      path_.parent_path() / ("." + path_.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    fail(std::strerror(errno));
-  }
-  ::close(descriptor);
-  temporary_ = temporary;
-  stream_.open(temporary_, std::ios::binary);
-}
-
-OutputFile::~OutputFile() {
-  if (!committed_ && !temporary_.empty()) {
-    stream_.close();
-    std::error_code ignored;
-    std::filesystem::remove(temporary_, ignored);
-  }
-}
-
-void OutputFile::fail(const std::string& reason) const {
-  throw InputError(shown_name_ + ": cannot write the file: " + reason);
-}
-
-void OutputFile::write(std::string_view text) {
-  if (!stream_.write(text.data(), static_cast<std::streamsize>(text.size())).flush()) {
-    fail(std::strerror(errno));
-  }
-}
-
-void OutputFile::commit() {
-  stream_.close();
-  if (!stream_) {
-    fail(std::strerror(errno));
-  }
-  if (!temporary_.empty()) {
-    std::error_code problem;
-    std::filesystem::rename(temporary_, path_, problem);
-    if (problem) {
-      fail(problem.message());
-    }
-  }
-  committed_ = true;
-}
 
 Report explain(std::span<const ColumnGroup> groups) {
   Report report{.text = {},

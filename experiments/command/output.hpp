@@ -5,10 +5,11 @@
 #include "experiments/command/options.hpp"
 #include "model/answer/columns.hpp"
 #include "model/answer/json.hpp"
+#include "model/base/output_file.hpp"
 #include "model/base/table.hpp"
 
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,27 +27,6 @@ struct Report {
 Report explain(std::span<const ColumnGroup> groups);
 
 enum class Format { table, csv, json };
-
-// A file that is either written whole or not at all: a temporary file beside it takes its name at the end. Opening
-// throws InputError where the file could not be written, before any long work.
-class OutputFile {
- public:
-  explicit OutputFile(const std::filesystem::path& path);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(std::string_view text);  // is on the disk, under the temporary name, when this returns
-  void commit();
-
- private:
-  [[noreturn]] void fail(const std::string& reason) const;
-
-  std::filesystem::path path_, temporary_;  // temporary_ is empty for what is no regular file (/dev/null)
-  std::string shown_name_;
-  std::ofstream stream_;
-  bool committed_ = false;
-};
 
 // --format and -o, as output_options() declares them.
 class Output {

@@ -31,6 +31,7 @@ std::size_t hanging_indent(std::string_view line, std::size_t columns) {
 }
 
 std::string wrapped_line(std::string_view line, std::size_t columns) {
+  line = line.substr(0, line.find_last_not_of(' ') + 1);  // blanks at its end are no text to wrap
   std::string text;
   const std::size_t indent = hanging_indent(line, columns);
   std::size_t margin = 0;
@@ -46,7 +47,7 @@ std::string wrapped_line(std::string_view line, std::size_t columns) {
     line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
     margin = indent;
   }
-  return text + std::string(line.empty() ? 0 : margin, ' ') + trimmed(line) + '\n';
+  return text + std::string(margin, ' ') + std::string(line) + '\n';
 }
 
 // Where columns begin that two blanks part in all lines.

@@ -36,7 +36,7 @@ inline constexpr std::array kVerbs{
          "onchip chips H200", run_chips},
     Verb{"fit", "Say whether a network stays on the chip or, without --hidden, how large one can be.",
          "onchip fit --chip h200 --density 10% --batch 4", run_fit},
-    Verb{"predict", "Predict how long one time step takes, and what binds it.",
+    Verb{"predict", "Predict how long one time step takes, and its bottleneck.",
          "onchip predict --hidden 2304 --density 30% --batch 4", run_predict},
     Verb{"simulate", "Replay one time step, address by address and cycle by cycle, or a trace from a file.",
          "onchip simulate --hidden 2304 --density 30% --timeline step.json", run_simulate},

@@ -12,6 +12,7 @@
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/output_file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -90,9 +91,7 @@ class ResultFile {
     size_ += rows.size();
     constexpr std::chrono::seconds kBetween(1);  // at most so much is lost where the machine itself stops
     if (const auto now = std::chrono::steady_clock::now(); now > synced_ + kBetween) {
-      if (::fdatasync(descriptor_) != 0) {
-        fail(std::strerror(errno));
-      }
+      sync();
       synced_ = now;
     }
   }
@@ -113,9 +112,7 @@ class ResultFile {
   }
 
   void finish() {
-    if (::fdatasync(descriptor_) != 0) {
-      fail(std::strerror(errno));
-    }
+    sync();
     is_done_ = true;
     state_ = Json();
     write_manifest();
@@ -132,16 +129,16 @@ class ResultFile {
   }
 
  private:
-  // False with errno.
-  static bool write_all(int descriptor, std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t written = ::write(descriptor, text.data(), text.size());
-      if (written < 0 && errno != EINTR) {
-        return false;
-      }
-      text.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
+  // Rows in a file that has lost its name are lost with it.
+  void sync() const {
+    struct stat open_file {
+    }, named{};
+    if (::fdatasync(descriptor_) != 0 || ::fstat(descriptor_, &open_file) != 0) {
+      fail(std::strerror(errno));
     }
-    return true;
+    if (::stat(path_.c_str(), &named) != 0 || named.st_dev != open_file.st_dev || named.st_ino != open_file.st_ino) {
+      fail("it was removed or replaced while rows were written");
+    }
   }
 
   // The number that a row begins with: "17,..." or {"row": 17, ...}.
@@ -156,31 +153,17 @@ class ResultFile {
   }
 
   // Where two manifests differ first: "spec.fixed.batch is 8, in the file 4".
-  static std::string difference(const Json& mine, const Json& of_file, const std::string& place = "") {
-    if (mine.is_object() && of_file.is_object()) {
-      for (const Json* side : {&mine, &of_file}) {
-        for (const auto& [key, unused] : side->items()) {
-          const Json none;
-          const std::string within = place.empty() ? key : place + "." + key;
-          std::string found = difference(mine.value(key, none), of_file.value(key, none), within);
-          if (!found.empty()) {
-            return found;
-          }
-        }
-      }
+  static std::string difference(const Json& mine, const Json& of_file) {
+    const Json patch = Json::diff(of_file, mine);
+    if (patch.empty()) {
       return "";
     }
-    if (mine.is_array() && of_file.is_array() && mine.size() == of_file.size()) {
-      for (std::size_t i = 0; i < mine.size(); ++i) {
-        std::string found = difference(mine[i], of_file[i], place + "[" + std::to_string(i) + "]");
-        if (!found.empty()) {
-          return found;
-        }
-      }
-      return "";
-    }
-    const auto text = [](const Json& json) { return json.is_null() ? "left out" : json.dump(); };
-    return mine == of_file ? "" : place + " is " + text(mine) + ", in the file " + text(of_file);
+    const Json& first = patch[0];
+    std::string place = first["path"];
+    const std::string there = first["op"] == "add" ? "left out" : of_file[Json::json_pointer(place)].dump();
+    place.erase(0, 1);
+    std::ranges::replace(place, '/', '.');
+    return place + " is " + (first.contains("value") ? first["value"].dump() : "left out") + ", in the file " + there;
   }
 
   [[noreturn]] void fail(const std::string& reason) const {
@@ -264,19 +247,9 @@ class ResultFile {
     if (is_done_) {
       json["done"] = size_;
     }
-    const std::filesystem::path temporary =
-        manifest_path_.parent_path() / ("." + manifest_path_.filename().string() + ".tmp");
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    const bool written = descriptor >= 0 && write_all(descriptor, json_text(json)) && ::fsync(descriptor) == 0;
-    const int problem = errno;
-    if (descriptor >= 0) {
-      ::close(descriptor);
-    }
-    if (!written || std::rename(temporary.c_str(), manifest_path_.c_str()) != 0) {
-      const std::string reason = std::strerror(written ? errno : problem);
-      ::unlink(temporary.c_str());
-      throw InputError(manifest_path_.string() + ": cannot write the file: " + reason);
-    }
+    OutputFile file(manifest_path_);
+    file.write(json_text(json));
+    file.commit();
   }
 
   std::filesystem::path path_, manifest_path_;

@@ -26,7 +26,8 @@ namespace onchip {
 
 class ResultReader {
  public:
-  // By the extension: .jsonl, else CSV. Throws InputError for a file that cannot be read, or has no names of columns.
+  // By the extension: .jsonl, else CSV. Throws InputError for a file that cannot be read, or CSV without names of
+  // columns.
   explicit ResultReader(const std::filesystem::path& file)
       : name_(file.string()), is_json_(file.extension() == ".jsonl") {
     { InputFile readable(file); }
@@ -35,6 +36,9 @@ class ResultReader {
       throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
     }
     if (!read_line()) {
+      if (is_json_) {  // no row, so no names
+        return;
+      }
       throw InputError(name_, 1, 1, "the file is empty: expected a line with the names of the columns");
     }
     if (is_json_) {
@@ -113,15 +117,20 @@ class ResultReader {
       begin = end + 1;
     }
     if (column != columns_.size()) {
-      fail("found " + std::to_string(column) + " fields: expected " + std::to_string(columns_.size()) +
-           ", as in the first line");
+      cells();  // says what is wrong
     }
   }
 
   std::vector<std::string> cells() {
     if (!is_json_) {
-      const Table row = parse_csv(csv_line(columns_) + std::string(line_) + "\n", name_);
-      return row.rows.empty() ? std::vector<std::string>(columns_.size()) : row.rows.front();
+      const long line = number_ - static_cast<long>(std::ranges::count(line_, '\n'));
+      std::vector<std::string> row = parse_csv_row(line_, name_, line);
+      if (row.size() != columns_.size()) {
+        throw InputError(name_, line, 1,
+                         "found " + std::to_string(row.size()) + " fields: expected " +
+                             std::to_string(columns_.size()) + ", as in the first line");
+      }
+      return row;
     }
     const Json json = parse_json(line_, place());
     if (!json.is_object()) {

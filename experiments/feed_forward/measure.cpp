@@ -191,8 +191,8 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
   return way;
 }
 
-// Of each library what it computes with dead images dropped and, in turns with that, kept; what a library refuses has
-// its words.
+// Of each library what it computes with dead images dropped and, interleaved with that, kept; what a library refuses
+// has its words.
 std::vector<InferenceWay> time_libraries(const InferenceTask& task, const TimingOptions& timing,
                                          const std::function<void(const std::string&)>& say) {
   const auto all = static_cast<double>(task.images.images) * task.network.layers();
@@ -486,7 +486,6 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
                          const ImagesOnGpus& on_gpus, const InferenceConstraints& constraints,
                          const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   options.say("reading " + network_text + " and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
   const auto checking = std::chrono::steady_clock::now();
@@ -558,7 +557,6 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
 int measure_ways(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
                  const InferenceConstraints& given, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   options.say("reading the network and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
   const InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));

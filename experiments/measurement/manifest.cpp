@@ -7,8 +7,10 @@
 #include "model/base/table.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
+#include "experiments/command/options.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #endif
 
 #include <ctime>
@@ -39,14 +41,21 @@ Manifest current_manifest() {
           rounded(device.clock_hz / 1e6),
           date};
 }
-#endif
 
-void warn_of_other_chip(const Chip& chip, const Manifest& manifest) {
-  if (!chip.architecture.empty() && chip.architecture != manifest.architecture) {
-    std::cerr << "onchip: the plan is made for the " << chip.name << " (" << chip.architecture
-              << "), but this GPU is a " << manifest.gpu << " (" << manifest.architecture << "); see --chip\n";
+ChipFile read_measured_chip(const Options& options) {
+  if (!options.given("chip")) {
+    return with_changes(device_chip_file(), options);
   }
+  ChipFile chip = read_chip(options);
+  const DeviceInfo device = device_info();
+  const Chip* const same = chip_of_gpu({&chip.chip, 1}, device.name, device.sm_count);
+  if (same == nullptr) {
+    std::cerr << "onchip: plans and predictions are of the " << chip.chip.name << ", as --chip says; this GPU is a "
+              << device.name << '\n';
+  }
+  return chip;
 }
+#endif
 
 namespace {
 

@@ -23,8 +23,10 @@ std::filesystem::path manifest_path(const std::filesystem::path& data);
 
 Manifest current_manifest();  // throws CudaError without a device; only in builds with CUDA
 
-// A line on stderr if this GPU is of another architecture than the chip that plans are made for.
-void warn_of_other_chip(const Chip& chip, const Manifest& manifest);
+// The chip of this GPU, by its name, unless another is asked for, of which a line on stderr says so; with the changes of
+// --set. Only in builds with CUDA; throws CudaError without a device, InputError for a GPU that has no chip file.
+class Options;
+ChipFile read_measured_chip(const Options& options);
 
 std::string to_json_text(const Manifest& manifest);
 

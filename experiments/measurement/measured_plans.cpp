@@ -135,8 +135,8 @@ MeasuredPlans measure_plans(const Chip& chip, const PlansToMeasure& plans, const
   MeasuredPlans result;
   std::size_t kernel = 0;
   for (const RankedPlan& ranked : plans.ranking) {
-    MeasuredPlan& row = result.plans.emplace_back(
-        MeasuredPlan{.configuration = plans.configuration, .ranked = ranked, .nnz = prepared.matrix->nnz()});
+    MeasuredPlan& row = result.plans.emplace_back(MeasuredPlan{
+        .chip = chip.name, .configuration = plans.configuration, .ranked = ranked, .nnz = prepared.matrix->nnz()});
     row.refused = plans.refused;
     if (!row.is_kernel()) {
       row.library = fastest_of(ranked.family, measured.libraries);
@@ -147,8 +147,8 @@ MeasuredPlans measure_plans(const Chip& chip, const PlansToMeasure& plans, const
       row.measurement = std::move(measured.kernels[kernel++]);
     }
   }
-  if (const auto picked = std::ranges::find_if(result.plans, &MeasuredPlan::fits); picked != result.plans.end()) {
-    picked->picked = true;
+  if (const auto chosen = std::ranges::find_if(result.plans, &MeasuredPlan::fits); chosen != result.plans.end()) {
+    chosen->chosen = true;
   }
   MeasuredPlan* fastest = nullptr;
   for (MeasuredPlan& row : result.plans) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plans of one recurrent network that are measured: the one that is asked for or chosen, or the best of every
-// family, libraries among them, in turns.
+// family, libraries among them, interleaved.
 #pragma once
 
 #include "experiments/measurement/measurement.hpp"
@@ -41,6 +41,7 @@ PreparedPlans prepare_plans(const PlansToMeasure& plans, std::shared_ptr<const S
 
 // Beside each other: what was predicted and what was measured.
 struct MeasuredPlan {
+  std::string chip;  // that plans and predictions are of
   Configuration configuration;
   RankedPlan ranked;
   std::optional<RecurrentPlan> refused = {};
@@ -49,7 +50,7 @@ struct MeasuredPlan {
   double conflict_free_us = 0;         // reading the states of all non-zeros of an SM, the samples of the batch only
   Measurement measurement = {};        // of a kernel
   std::optional<Way> library = {};     // of a library's family: the fastest of its ways, or one that failed
-  bool picked = false, fastest = false;
+  bool chosen = false, fastest = false;
 
   bool is_kernel() const { return !ranked.family.empty() && find_family(ranked.family).is_on_chip; }
   bool fits() const { return ranked.planned && ranked.planned->prediction.footprint.fits; }

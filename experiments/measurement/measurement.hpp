@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans on the real GPU: checked against the double-precision reference, then timed (kernels/runtime/timing.hpp), alone
-// or in turns with libraries.
+// or interleaved with libraries.
 #pragma once
 
 #include "experiments/measurement/configuration.hpp"
@@ -48,9 +48,9 @@ struct MeasureOptions {
   int check_steps = 12;
   TimingOptions timing;
   std::uint64_t seed = 1;  // of input and initial state
-  bool floor = false;      // also time the exchange alone, in turns with the kernel
+  bool floor = false;      // also time the exchange alone, interleaved with the kernel
   bool clocks = false;     // and see where the time of a step goes
-  bool baselines = false;  // and, in turns with it, all that libraries offer
+  bool baselines = false;  // and, interleaved with it, all that libraries offer
   std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };
 
@@ -86,8 +86,8 @@ struct Interpretation {
 };
 Interpretation interpret(const Prepared& prepared, const MeasureOptions& options);
 
-// Kernels on the current device, and libraries that compute the same, all in turns. Every output is poisoned first. A
-// wrong result is reported, not timed; so is what does not compile, or spills.
+// Kernels on the current device, and libraries that compute the same, all interleaved. Every output is poisoned first.
+// A wrong result is reported, not timed; so is what does not compile, or spills.
 struct MeasuredNetwork {
   std::vector<Measurement> kernels;  // as many as were given
   std::vector<Way> libraries;        // us of a step, as whole sequence / steps

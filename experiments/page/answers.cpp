@@ -231,15 +231,17 @@ bool is_case(const Json& value) {
   return value.is_object() && value.contains("network") && value.contains("plan");
 }
 
-bool answer_fits(const Json& answer) {
-  return answer.value("fits", Json()) == true;
+// Of what has a time; "fits" alone says so of networks without weights that stream.
+bool answer_runs(const Json& answer) {
+  return answer.value(answer.contains("runs") ? "runs" : "fits", Json()) == true;
 }
 
 std::string case_sentence(const Json& answer) {
-  if (!answer_fits(answer)) {
+  if (!answer_runs(answer)) {
     return network_text(answer) + " does not fit: too little of " + field_text(answer, "binding") + '.';
   }
-  std::string sentence = network_text(answer) + " fits: " + time_text(answer);
+  std::string sentence =
+      network_text(answer) + (answer.value("fits", Json()) == true ? " fits: " : " runs: ") + time_text(answer);
   const Json terms = answer.value("terms", Json::array());
   const std::string binding = field_text(answer, "binding");
   const bool is_term =
@@ -257,7 +259,7 @@ std::string fit_sentence(const Json& answer) {
 
 std::string ranking_sentence(const Json& answer) {
   for (const Json& plan : answer["plans"]) {
-    if (answer_fits(plan)) {
+    if (answer_runs(plan)) {
       return "Of " + plural(answer["plans"].size(), "kind") + " of plan, " + field_text(plan, "family") +
              " is the fastest. " + case_sentence(plan);
     }
@@ -378,23 +380,34 @@ std::string rows_sentence(const Table& rows) {
     return verdicts_sentence(rows, verdict, column_place(rows, "claim"));
   }
   const std::size_t fits = column_place(rows, "fits"), step = column_place(rows, "step_us"),
-                    hidden = column_place(rows, "hidden");
-  if (std::max({fits, step, hidden}) >= rows.columns.size()) {
-    return plural(count, "row") + '.';
+                    hidden = column_place(rows, "hidden"), chip = column_place(rows, "chip");
+  if (count == 0 || std::max(fits, step) >= rows.columns.size()) {
+    return count == 0 ? "There are no rows." : plural(count, "row") + '.';
   }
+  const auto number = [](const std::string& cell, double none) {
+    return cell.empty() ? none : std::strtod(cell.c_str(), nullptr);
+  };
   std::size_t fitting = 0;
-  double quickest = INFINITY, largest = 0;
+  double largest = 0;
+  std::map<std::string, double> shortest;  // of each chip
   for (const auto& row : rows.rows) {
     if (row[fits] == "true" || row[fits] == "1") {
       ++fitting;
-      largest = std::max(largest, std::strtod(row[hidden].c_str(), nullptr));
-      quickest = std::min(quickest, row[step].empty() ? INFINITY : std::strtod(row[step].c_str(), nullptr));
+      largest = std::max(largest, hidden < row.size() ? number(row[hidden], 0) : 0);
+      double& of_chip = shortest.try_emplace(chip < row.size() ? row[chip] : "", INFINITY).first->second;
+      of_chip = std::min(of_chip, number(row[step], INFINITY));
     }
   }
-  return std::to_string(fitting) + " of " + plural(count, "row") + " fit" +
-         (fitting == 0 ? "."
-                       : ", up to " + format_number(largest) + " hidden units; the shortest step takes " +
-                             us_text(quickest) + ".");
+  std::string sentence = std::to_string(fitting) + " of " + plural(count, "row") + " fit";
+  sentence += largest > 0 ? ", up to " + format_number(largest) + " hidden units" : "";
+  std::string before = "; the shortest step takes ";
+  for (const auto& [name, us] : shortest) {
+    if (std::isfinite(us)) {
+      sentence += before + us_text(us) + (shortest.size() > 1 ? " on " + name : "");
+      before = ", ";
+    }
+  }
+  return sentence + '.';
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ H200_BYTES = 3942 / 114  # of L2, per cycle and SM, Luo et al. on H800 PCIe
 
 
 def ratios(h200):
-    """Of each chip to the H200: L2 latency, latency of an exchange, bytes of L2 per cycle and SM."""
+    """Of each chip to the H200: L2 latency, time to the first word of an exchange, bytes of L2 per cycle and SM."""
     barrier = h200["timing"]["grid_barrier"]["value"]
     pascal_l2, pascal_latency = 234 / H200_L2, 1.77 / barrier
     return {
@@ -40,7 +40,10 @@ def derived(h200, chip, ratio, generations):
     """(section, key): value, for what may be taken from the H200's; whether it is, the number's source says."""
     l2, latency, l2_bytes = ratio
     exchange, timing = h200["exchange"], h200["timing"]
-    values = {("exchange", "latency"): exchange["latency"]["value"] * latency,
+    clocks = chip["sm"]["clock"]["value"] / h200["sm"]["clock"]["value"]
+    first_word = exchange["latency"]["value"] + exchange["signal"]["value"] + 3 * timing["lds_latency"]["value"]
+    values = {("exchange", "latency"): first_word * latency * clocks - exchange["signal"]["value"] * l2 -
+              3 * chip["timing"]["lds_latency"]["value"],
               ("exchange", "bytes_per_cycle_per_sm"): exchange["bytes_per_cycle_per_sm"]["value"] * l2_bytes,
               ("exchange", "scatter"): exchange["scatter"]["value"] * 2 * 3**(generations - 1)}
     for key in ("round_trip", "per_sm", "per_word", "l2_latency", "l2_latency_spread", "signal"):

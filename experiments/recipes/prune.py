@@ -7,7 +7,7 @@ recurrent weights by magnitude while it learns on, and writes what is left.
 
 The largest magnitudes of the whole matrix stay, so rows come out as uneven as the network wants them. The density falls
 from 1 to DENSITY in cubic steps, as in Zhu and Gupta, "To prune, or not to prune" (2017). FILE.mtx: gates * HIDDEN rows,
-HIDDEN columns, gates in PyTorch's order, as `onchip --weights` takes them. Needs PyTorch; quick with a GPU. The same
+HIDDEN columns, gates in PyTorch's order, as `onchip --weights` takes them. Needs PyTorch; fast with a GPU. The same
 arguments give networks alike, not the same bits.
 """
 import argparse

@@ -361,7 +361,7 @@ largest_networks() {
   python3 - "$onchip" "$chip_file" << 'PYTHON'
 import json, subprocess, sys
 onchip, chip = sys.argv[1:]
-print("cell,hidden,batch,density,precision,mask,seed,steps,tier")  # without the tier, the quickest plan, which may stream
+print("cell,hidden,batch,density,precision,mask,seed,steps,tier")  # without the tier, the fastest plan, which may stream
 for cell in ("relu", "lstm", "gru", "tanh"):
     for precision in ("fp16", "bf16", "fp32", "fp8") if cell in ("relu", "tanh") else ("fp16",):
         for density in (0.05, 0.1, 0.3, 1.0):

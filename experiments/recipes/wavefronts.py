@@ -30,7 +30,7 @@ DENSITIES = (0.1, 0.3, 0.05)
 LOAD_BYTES = (16, 8, 4)
 ORDERS = ("bank_aware", "natural")
 BARRIER = ["--exchange", "atomic_barrier"]
-FEW_REGISTERS = (  # so that networks small enough to be counted quickly have overflow
+FEW_REGISTERS = (  # so that networks small enough to be counted fast have overflow
     ["--set", "registers.per_block=16384", "--set", "registers.per_sm=16384", "--set", "sm.count=64"],
     ["--set", "registers.per_block=16384", "--set", "registers.per_sm=16384", "--set", "sm.count=40",
      "--set", "shared_memory.per_block=64KiB", "--set", "shared_memory.per_sm=65KiB"],

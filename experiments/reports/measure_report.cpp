@@ -17,6 +17,8 @@ Columns<MeasuredPlan> make_plan_columns() {
   using Row = MeasuredPlan;
   Columns<Row> columns;
   columns.add_all(configuration_table(), &Row::configuration);
+  columns.add("chip", "", "whose plans and predictions they are: this GPU's, or another that --chip asks for",
+              &Row::chip, "", In::csv);
   const auto if_ran = [](auto get) {
     return
         [get](const Row& row) { return row.has_run() ? to_value(std::invoke(get, row.measurement)) : ColumnValue(); };
@@ -60,7 +62,7 @@ Columns<MeasuredPlan> make_plan_columns() {
   columns.add("sequence_step_us", "us", "the same for each of its steps", [](const Row& row) {
     return if_any(row.measurement.sequence_us.median / row.configuration.network.steps);
   });
-  columns.add("picked", "", "whether it is the fastest predicted", &Row::picked);
+  columns.add("picked", "", "whether it is the fastest predicted", &Row::chosen);
   columns.add("fastest", "", "whether it is the fastest measured", &Row::fastest);
   columns.add("fingerprint", "", "of the kernel's source", [](const Row& row) { return row.measurement.fingerprint; });
   columns.add("code_fingerprint", "", "of its machine code",
@@ -119,7 +121,7 @@ void add_baselines(std::span<const Way> ways, double ours_us, Report& report) {
   for (const std::size_t i : order) {
     sorted.rows.push_back(table.rows[i]);
   }
-  report.text += "\nWhole sequence / steps on both sides, in turns in one run:\n\n" + to_aligned(sorted);
+  report.text += "\nWhole sequence / steps on both sides, interleaved in one run:\n\n" + to_aligned(sorted);
 }
 
 void add_clocks(const StepClocks& clocks, Report& report) {
@@ -190,7 +192,7 @@ Report families_report(const ChipFile& chip, const MeasuredPlans& measured, cons
       to_aligned(measured_plan_columns().table(
           measured.plans, {"family", "predicted_us", "step_us", "step_low_us", "step_high_us", "off_by_percent",
                            "picked", "fastest", "ran", "note"})) +
-      "\nIn turns in one run. Kernels: steady state, with checked results; libraries: whole sequence / steps.\n" +
+      "\nInterleaved in one run. Kernels: steady state, with checked results; libraries: whole sequence / steps.\n" +
       plans;
   return report;
 }

@@ -31,7 +31,7 @@ std::string tier_text(Tier tier) {
     case Tier::streamed:
       break;
   }
-  return "streamed: what the chip does not hold comes from L2 or DRAM in every step";
+  return "streamed: it runs, and what the chip does not hold comes from L2 or DRAM in every step";
 }
 
 }  // namespace
@@ -76,6 +76,16 @@ std::string to_text(const RecurrentCase& answer) {
   if (!answer.configuration.plan && is_on_chip(answer.planned.plan)) {
     line("tier", tier_text(tier_of(answer.planned.plan)));
   }
+  std::visit(
+      [&](const auto& plan) {
+        if constexpr (requires { plan.padded_samples; }) {
+          if (plan.padded_samples > 0) {
+            line("samples", "computes " + std::to_string(plan.padded_samples) + " samples, which is quicker than " +
+                                std::to_string(network.batch));
+          }
+        }
+      },
+      answer.planned.plan);
   line("plan", to_string(answer.planned.plan));
   if (answer.planned.refused) {
     line("refused", to_string(*answer.planned.refused) + ": the compiler spills it");
@@ -106,10 +116,13 @@ std::string to_text(const FitAnswer& answer) {
   const bool sized = answer.answer.configuration.network.hidden > 0;
   const std::string of_answer = to_text(answer.answer);
   if (sized) {
-    return std::string(answer.fits() ? "It fits: " : "It does not fit: ") + of_answer + remedies_text(answer.to_fit) +
+    return std::string(answer.fits()          ? "It fits: "
+                       : answer.answer.runs() ? "It does not fit, but runs: "
+                                              : "It does not fit: ") +
+           of_answer + remedies_text(answer.to_fit) +
            (!answer.instead ? ""
-                            : std::string(answer.fits() ? "\nQuicker than to keep all weights on the SMs"
-                                                        : "\nThe quickest way to compute it all the same") +
+                            : std::string(answer.fits() ? "\nFaster than to keep all weights on the SMs"
+                                                        : "\nThe fastest way to compute it all the same") +
                                   ":\n  " + instead_text(*answer.instead) + '\n');
   }
   if (answer.next &&
@@ -123,7 +136,8 @@ std::string to_text(const FitAnswer& answer) {
                                  : "does not fit: too little of " + std::string(info(over.binding).name);
   const std::string why = "H=" + std::to_string(next.network.hidden) + ' ' + reason + "\n\n" + resources_text(over) +
                           remedies_text(answer.to_fit);
-  return answer.next ? "The largest that fits: " + of_answer + '\n' + why : "Not even " + why;
+  return answer.next ? (answer.fits() ? "The largest that fits: " : "The largest that runs: ") + of_answer + '\n' + why
+                     : "Not even " + why;
 }
 
 std::string to_text(const PredictAnswer& answer) {

@@ -44,7 +44,7 @@ std::string Shown::number(double us) const {
 Shown shown(const RecurrentCase& answer) {
   const auto& [network, plan, prediction] = static_cast<const PlannedNetwork&>(answer.planned);
   Shown of{.title = describe(network) + " on " + answer.chip, .time = plan_time(answer), .hidden = network.hidden};
-  of.says = answer.fits() ? time_text(prediction) : explain(prediction.footprint);
+  of.says = answer.runs() ? time_text(prediction) : explain(prediction.footprint);
   take_prediction(of, prediction);
   return of;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/validation_report.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
 #include "model/answer/case_columns.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
@@ -257,7 +258,7 @@ void add_families(const ValidationData& data, Report& report) {
     }
     choices.push_back({of, std::string(family_of(row)), row.comparison.measured, row.comparison.predicted});
   }
-  const Picks picks = score_picks(choices);
+  const ChoiceScore scores = score_choices(choices);
   report.json["families"] = std::move(groups.json);
   if (groups.table.rows.size() > 1) {
     report.text += "\nBy family" +
@@ -266,17 +267,17 @@ void add_families(const ValidationData& data, Report& report) {
                                    : "; the libraries' are not in the sum above") +
                    ":\n\n" + to_aligned(groups.table);
   }
-  if (picks.choices > 0) {
-    report.json["picks"] = {{"networks", picks.choices},
-                            {"best", picks.best},
-                            {"best_percent", rounded(picks.best_percent())},
-                            {"worst_loss_percent", rounded(picks.worst_loss_percent)},
-                            {"worst", picks.worst}};
-    report.text += "\nThe pick is the measured best of " + std::to_string(picks.best) + " in " +
-                   std::to_string(picks.choices) + " networks (" + fixed(picks.best_percent(), 1) + " %)";
-    report.text += picks.worst.empty() ? ".\n"
-                                       : "; at worst it takes " + fixed(picks.worst_loss_percent, 1) +
-                                             " % longer than the best: " + picks.worst + ".\n";
+  if (scores.choices > 0) {
+    report.json["picks"] = {{"networks", scores.choices},
+                            {"best", scores.best},
+                            {"best_percent", rounded(scores.best_percent())},
+                            {"worst_loss_percent", rounded(scores.worst_loss_percent)},
+                            {"worst", scores.worst}};
+    report.text += "\nThe fastest predicted is the measured best of " + std::to_string(scores.best) + " in " +
+                   std::to_string(scores.choices) + " networks (" + fixed(scores.best_percent(), 1) + " %)";
+    report.text += scores.worst.empty() ? ".\n"
+                                        : "; at worst it takes " + fixed(scores.worst_loss_percent, 1) +
+                                              " % longer than the best: " + scores.worst + ".\n";
   }
   if (data.left_out > 0) {
     report.json["left_out"] = data.left_out;

@@ -194,7 +194,6 @@ ColumnGroup whole_network_columns() {
 int measure_whole_network(const ChipFile& chip, const Configuration& configuration, const Stack& stack,
                           const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
   RecurrentQuestion question{chip, configuration};
   question.configuration.plan =

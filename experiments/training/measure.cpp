@@ -100,7 +100,7 @@ struct MeasuredStepWay {
   bool is_own() const { return step.own && &way == step.ways.data(); }
   bool is_best() const { return is_fastest_of_library(step.ways, way); }
   // What the model's choice stands for: our kernels, or the fastest of the library.
-  bool is_picked() const {
+  bool is_chosen() const {
     return is_on_chip(step.predicted.planned->plan) ? &way == step.ways.data() : is_best() && way.library == "cudnn";
   }
   std::optional<double> predicted_us() const {
@@ -162,7 +162,7 @@ Columns<MeasuredStepWay> make_training_columns() {
       "step_us", "low_us", "high_us");
   columns.add("predicted_us", "us", "predicted for a step of it; of ours by the plans that ran", &Row::predicted_us);
   columns.add("best", "", "the fastest of its library", &Row::is_best);
-  columns.add("pick", "", "predicted to be the fastest", &Row::is_picked);
+  columns.add("pick", "", "predicted to be the fastest", &Row::is_chosen);
   part("forward_us", "the forward recurrence alone", TrainingPart::forward);
   part("backward_us", "the backward recurrence alone", TrainingPart::backward);
   part("products_us", "the products over all steps, each alone", TrainingPart::products);
@@ -211,7 +211,7 @@ Report report_of(const MeasuredStep& step) {
       step.device + "\n\n" +
       to_aligned(columns.table(ways, {"library", "us", "low_us", "high_us", "samples", "predicted_us", "best", "pick",
                                       "forward_us", "backward_us", "products_us", "other_us", "note", "refusal"})) +
-      "\nmodel, of its pick, " + (is_on_chip(predicted.planned->plan) ? kOwn : "cudnn") + ": " +
+      "\nmodel, of its chosen plan, " + (is_on_chip(predicted.planned->plan) ? kOwn : "cudnn") + ": " +
       fixed(predicted.planned->prediction.step_us, 2) + " us\n";
   for (const RankedTraining& one : predicted.ranking) {
     if (one.is_library()) {
@@ -285,7 +285,6 @@ MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, co
 
 int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const MeasuredStep step =
       measure_step(chip, prepare_step(chip.chip, asked, manifest.architecture), manifest.gpu, options);
   output.write(report_of(step));
@@ -294,7 +293,6 @@ int measure_one(const ChipFile& chip, const AskedTraining& asked, const MeasureO
 
 int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const Columns<MeasuredStepWay> columns = make_training_columns();
   return measure_rows(
       file, columns.table({}).columns, output,

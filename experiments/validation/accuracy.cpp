@@ -72,37 +72,37 @@ double kendall_tau(std::span<const double> a, std::span<const double> b) {
   return scale > 0 ? static_cast<double>(concordant - discordant) / scale : 0;
 }
 
-Picks score_picks(std::span<const Choice> choices) {
+ChoiceScore score_choices(std::span<const Choice> choices) {
   struct Known {
-    const Choice *picked, *best;
+    const Choice *chosen, *best;
     bool has_several = false;
   };
   std::map<std::string_view, Known> known;
   for (const Choice& choice : choices) {
     Known& one = known.try_emplace(choice.of, Known{&choice, &choice}).first->second;
-    one.has_several = one.has_several || choice.way != one.picked->way;
-    if (choice.predicted < one.picked->predicted) {
-      one.picked = &choice;
+    one.has_several = one.has_several || choice.way != one.chosen->way;
+    if (choice.predicted < one.chosen->predicted) {
+      one.chosen = &choice;
     }
     if (choice.measured < one.best->measured) {
       one.best = &choice;
     }
   }
-  Picks picks;
+  ChoiceScore scores;
   for (const auto& [of, one] : known) {
     if (!one.has_several) {
       continue;
     }
-    ++picks.choices;
-    picks.best += one.picked->measured <= one.best->measured;
-    const double loss_percent = 100 * (one.picked->measured / one.best->measured - 1);
-    picks.losses_percent[std::string(of)] = loss_percent;
-    if (loss_percent > picks.worst_loss_percent) {
-      picks.worst_loss_percent = loss_percent;
-      picks.worst = of;
+    ++scores.choices;
+    scores.best += one.chosen->measured <= one.best->measured;
+    const double loss_percent = 100 * (one.chosen->measured / one.best->measured - 1);
+    scores.losses_percent[std::string(of)] = loss_percent;
+    if (loss_percent > scores.worst_loss_percent) {
+      scores.worst_loss_percent = loss_percent;
+      scores.worst = of;
     }
   }
-  return picks;
+  return scores;
 }
 
 Accuracy score(std::span<const Comparison> comparisons) {

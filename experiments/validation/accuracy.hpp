@@ -45,20 +45,20 @@ Accuracy score(std::span<const Comparison> comparisons);
 // tau-b of pairs; 0 if either side is constant. O(n log n): Knight, J. Am. Stat. Assoc. 61, 1966.
 double kendall_tau(std::span<const double> a, std::span<const double> b);
 
-// One of several ways to do the same thing, of which a planner picks the one with the least predicted time.
+// One of several ways to do the same thing, of which a planner chooses the one with the least predicted time.
 struct Choice {
   std::string of;   // what is done: equal for the ways to do it
   std::string way;  // only what can be done in ways of different names is a choice
   double measured = 0, predicted = 0;
 };
-struct Picks {
-  int choices = 0;                                    // things that can be done in several ways
-  int best = 0;                                       // of which the pick is the measured best
-  double worst_loss_percent = 0;                      // how much longer a pick takes than the measured best, at most
-  std::string worst;                                  // of what; "" if there is none
+struct ChoiceScore {
+  int choices = 0;                // things that can be done in several ways
+  int best = 0;                   // of which the chosen one is the measured best
+  double worst_loss_percent = 0;  // how much longer a chosen one takes than the measured best, at most
+  std::string worst;              // of what; "" if there is none
   std::map<std::string, double> losses_percent = {};  // of each
   double best_percent() const { return choices > 0 ? 100.0 * best / choices : 100; }
 };
-Picks score_picks(std::span<const Choice> choices);
+ChoiceScore score_choices(std::span<const Choice> choices);
 
 }  // namespace onchip

@@ -6,6 +6,7 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/cost_terms.hpp"
+#include "model/exchange/exchange_time.hpp"
 #include "model/sparse/register_costs.hpp"
 
 #include <algorithm>
@@ -16,23 +17,19 @@ namespace onchip {
 namespace {
 
 struct ChipColumn {
-  std::string_view key;
   std::string_view json, title;  // title: with the unit, for the table
-  double divisor;
+  double (*of)(const Chip&);
 };
 constexpr ChipColumn kColumns[] = {
-    {"sm.count", "sm_count", "SMs", 1},
-    {"sm.clock", "clock_mhz", "MHz", 1e6},
-    {"registers.per_sm", "registers_kib_per_sm", "registers KiB/SM", 1024 / 4.0},
-    {"shared_memory.per_sm", "shared_memory_kib_per_sm", "shared KiB/SM", 1024},
-    {"l2.size", "l2_mib", "L2 MiB", 1024 * 1024},
-    {"dram.bandwidth", "dram_gb_per_second", "DRAM GB/s", 1e9},
-    {"exchange.latency", "exchange_us", "exchange us", 1e-6},
+    {"sm_count", "SMs", [](const Chip& chip) { return chip.sm_count.value; }},
+    {"clock_mhz", "MHz", [](const Chip& chip) { return chip.clock_hz / 1e6; }},
+    {"registers_kib_per_sm", "registers KiB/SM", [](const Chip& chip) { return 4 * chip.registers_per_sm / 1024; }},
+    {"shared_memory_kib_per_sm", "shared KiB/SM", [](const Chip& chip) { return chip.smem_bytes_per_sm / 1024; }},
+    {"l2_mib", "L2 MiB", [](const Chip& chip) { return chip.l2_bytes / (1024 * 1024); }},
+    {"dram_gb_per_second", "DRAM GB/s", [](const Chip& chip) { return chip.dram_bytes_per_second / 1e9; }},
+    {"exchange_us", "exchange us",
+     [](const Chip& chip) { return rounded(first_word_cycles(chip) / chip.clock_hz * 1e6, 4); }},
 };
-
-const ChipKey& chip_key(std::string_view key) {
-  return *std::ranges::find(chip_keys(), key, &ChipKey::key);
-}
 
 Report list_chips() {
   Report report;
@@ -48,7 +45,7 @@ Report list_chips() {
     Json json{{"chip", chip.name}, {"architecture", chip.architecture}};
     std::vector<std::string> cells{chip.name, chip.architecture};
     for (const ChipColumn& column : kColumns) {
-      const double value = rounded(chip.*chip_key(column.key).member / column.divisor);
+      const double value = rounded(column.of(chip));
       json[std::string(column.json)] = value;
       cells.push_back(format_number(value));
     }

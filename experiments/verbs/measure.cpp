@@ -11,6 +11,7 @@
 #include "model/answer/constraint_words.hpp"
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/command/progress.hpp"
@@ -59,9 +60,10 @@ OptionGroup measure_options() {
        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
        "file of -o. With --plan all a row for every family.")
-      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size in turns with the kernel; what each computes is noted. With "
-       "--network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
-      ("floor", "Time the plan's exchange alone, in turns with the kernel: with conflict-free loads, what it cannot beat.")
+      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each "
+       "computes is noted. With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
+      ("floor", "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot "
+       "beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
       ("capture", po::value<std::string>()->value_name("FILE"),
        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
@@ -181,11 +183,12 @@ Json check_of(const Recurrent& network, const SparseMatrix& matrix) {
   return {{"input", kInput}, {"steps", steps}, {"states", std::move(values)}, {"tolerance", 0.02}};
 }
 
-// The files of --write KERNEL.cu: the kernel, KERNEL.layout and KERNEL.json. Opened before any long work.
+// The files of --write KERNEL.cu: the kernel, KERNEL.layout and KERNEL.json. Opened before any long work. What is not
+// named is replaced only where it is of a kernel that was written before.
 class WrittenKernel {
  public:
   explicit WrittenKernel(const std::filesystem::path& path)
-      : path_(path), kernel_(path), layout_(beside(path, ".layout")), json_(beside(path, ".json")) {}
+      : path_(path), kernel_(path), layout_(own_beside(path, ".layout")), json_(own_beside(path, ".json")) {}
 
   static std::filesystem::path beside(std::filesystem::path path, const char* extension) {
     return path.replace_extension(extension);
@@ -225,6 +228,18 @@ class WrittenKernel {
   }
 
  private:
+  static std::filesystem::path own_beside(const std::filesystem::path& path, const char* extension) {
+    const std::filesystem::path file = beside(path, extension), json = beside(path, ".json");
+    if (std::filesystem::exists(file)) {
+      const Json of = std::filesystem::exists(json) ? Json::parse(MappedFile(json).bytes(), nullptr, false) : Json();
+      if (!of.is_object() || of.value("file", Json()) != beside(path, ".layout").filename().string()) {
+        throw InputError(file.string() +
+                         ": there is such a file, but no written kernel's: move it away, or choose another name");
+      }
+    }
+    return file;
+  }
+
   std::filesystem::path path_;
   OutputFile kernel_, layout_, json_;
 };
@@ -453,7 +468,7 @@ int measure_plans_of_file(const Options& options, const ChipFile& chip, const Me
         } catch (const std::exception& error) {
           rows.problems.push_back(named(error.what()));
           if (!are_families) {  // a configuration that could not be measured still has its row
-            add({.configuration = plans.configuration, .ranked = {}});
+            add({.chip = chip.chip.name, .configuration = plans.configuration, .ranked = {}});
           }
         }
         progress.clear();
@@ -464,7 +479,6 @@ int measure_plans_of_file(const Options& options, const ChipFile& chip, const Me
 int measure_plans_once(const ChipFile& chip, const Configuration& configuration, bool are_families,
                        const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  warn_of_other_chip(chip.chip, manifest);
   const auto matrix = recurrent_matrix(configuration);
   const RowProfile rows = row_profile(configuration, *matrix);
   const PlansToMeasure plans = are_families ? families_to_measure(chip.chip, configuration, rows, manifest.architecture)
@@ -560,7 +574,8 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
     training = read_training(*options);
   }
   refuse_contradictions(*options);
-  const ChipFile chip = read_chip(*options);
+  const bool is_on_gpu = !options->flag("compile-only") && !options->flag("interpret");
+  const ChipFile chip = is_on_gpu ? read_measured_chip(*options) : read_chip(*options);
   Progress progress;
   MeasureOptions measure_options = read_measure_options(*options);
   measure_options.say = [&](const std::string& what) { progress.show(what); };

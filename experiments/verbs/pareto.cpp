@@ -8,11 +8,17 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
+#include "model/explore/expression.hpp"
 #include "model/explore/front_of_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -27,6 +33,9 @@ OptionGroup pareto_options() {
        "Read these CSV or JSON Lines files; bare words are files, too. All need the same columns.")
       ("objectives", text_option("LIST"),
        "Compare these columns, the smallest or the largest first, e.g. step_us:min,hidden:max.")
+      ("by", text_option("COLUMN"), "Find a front for each value of this column, e.g. chip, instead of one of all rows.")
+      ("where", text_option("EXPRESSION"),
+       "Leave out rows of which this is false, as 'sweep' does: of columns that are numbers, e.g. \"batch == 4 && density < 0.2\".")
       ("within", text_option("SHARE"),
        "Show only so many rows that each of the front is within this of one that is shown, in every objective, e.g. 2%.");
   // clang-format on
@@ -58,7 +67,13 @@ struct FrontOfFiles {
 
   std::vector<std::string> paths;
   std::deque<ResultReader> files;
-  std::optional<FrontOfRows> front;
+  std::string by;                                           // a column; "": one front
+  std::vector<std::pair<std::string, FrontOfRows>> fronts;  // with its values, as they are first seen
+
+  std::uint64_t sum(std::uint64_t (FrontOfRows::*count)() const) const {
+    return std::transform_reduce(fronts.begin(), fronts.end(), std::uint64_t{0}, std::plus<>(),
+                                 [&](const auto& front) { return (front.second.*count)(); });
+  }
 
   const std::string& file_of(std::uint64_t id) const { return paths[static_cast<std::size_t>(id >> kOffsetBits)]; }
   std::vector<std::string> cells_of(std::uint64_t id) {
@@ -69,23 +84,50 @@ struct FrontOfFiles {
   }
 };
 
-FrontOfFiles find_front(const std::vector<std::string>& paths, const std::vector<Objective>& objectives, double share) {
-  FrontOfFiles found{paths, {}, {}};
-  std::optional<FrontOfRows>& front = found.front;
+FrontOfFiles find_fronts(const std::vector<std::string>& paths, const std::vector<Objective>& objectives,
+                         const std::string& by, const std::string& where, double share) {
+  FrontOfFiles found{paths, {}, by, {}};
   for (const std::string& path : paths) {
-    ResultReader& file = found.files.emplace_back(path);
-    if (!front) {
-      front.emplace(file.columns(), objectives, path, axes_of(path));
-    } else if (file.columns() != front->columns()) {
+    found.files.emplace_back(path);
+    if (found.files.back().columns() != found.files.front().columns()) {
       throw InputError(path + ": other columns than in " + paths.front());
     }
-    std::vector<double> values(front->counted().size());
+  }
+  const std::vector<std::string>& columns = found.files.front().columns();
+  const FrontOfRows none(columns, objectives, paths.front(), axes_of(paths.front()));
+  std::vector<std::size_t> read = none.counted();  // then what the expression knows
+  std::vector<double> values;
+  std::optional<Expression> keeps;
+  if (!where.empty()) {
+    keeps.emplace("--where", where, [&](std::string_view name) -> Number_of {
+      read.push_back(find_column(columns, name, paths.front()));
+      return [&values, place = read.size() - 1](const Answered&) { return values[place]; };
+    });
+  }
+  const std::size_t of_by = by.empty() ? 0 : find_column(columns, by, "--by: " + paths.front());
+  std::unordered_map<std::string, std::size_t> places;
+  if (by.empty()) {
+    found.fronts.emplace_back("", none);
+    places.emplace("", 0);
+  }
+  values.resize(read.size());
+  for (std::size_t i = 0; i < found.files.size(); ++i) {
+    ResultReader& file = found.files[i];
     while (file.next()) {
-      file.numbers(front->counted(), values);
-      front->add(values, (found.files.size() - 1) << FrontOfFiles::kOffsetBits | file.offset());
+      file.numbers(read, values);
+      if (const double kept = keeps ? (*keeps)({}) : 1; std::isnan(kept) || kept == 0) {
+        continue;
+      }
+      const std::string value = by.empty() ? "" : file.cells()[of_by];
+      const auto [of_value, is_new] = places.try_emplace(value, found.fronts.size());
+      if (is_new) {
+        found.fronts.emplace_back(value, none);
+      }
+      found.fronts[of_value->second].second.add({values.data(), none.counted().size()},
+                                                i << FrontOfFiles::kOffsetBits | file.offset());
     }
   }
-  front->finish(share);
+  std::ranges::for_each(found.fronts, [&](auto& front) { front.second.finish(share); });
   return found;
 }
 
@@ -94,8 +136,7 @@ std::string percent_text(double percent) {
 }
 
 // One line for each point, but for those that nobody reads.
-std::string to_text(FrontOfFiles& files) {
-  const FrontOfRows& answer = *files.front;
+std::string to_text(FrontOfFiles& files, const FrontOfRows& answer) {
   constexpr std::size_t kMostLines = 100;
   std::string text = std::to_string(answer.rows()) + (answer.rows() == 1 ? " row: " : " rows: ") +
                      std::to_string(answer.on_front()) + " on the front, which dominate " +
@@ -152,38 +193,58 @@ std::string to_text(FrontOfFiles& files) {
   return text;
 }
 
+std::string to_text(FrontOfFiles& files) {
+  std::string text;
+  for (const auto& [value, front] : files.fronts) {
+    text += text.empty() ? "" : "\n";
+    text += (files.by.empty() ? "" : files.by + ' ' + value + ": ") + to_text(files, front);
+  }
+  return text.empty() ? "no rows\n" : text;
+}
+
 void write_csv(FrontOfFiles& files, Output& output) {
   const bool has_files = files.paths.size() > 1;
-  std::vector<std::string> columns = files.front->columns();
+  std::vector<std::string> columns = files.files.front().columns();
   if (has_files) {
     columns.emplace_back("file");
   }
   output.append(csv_line(columns));
-  for (const auto& ids : files.front->ids()) {
-    for (const std::uint64_t id : ids) {
-      std::vector<std::string> cells = files.cells_of(id);
-      if (has_files) {
-        cells.push_back(files.file_of(id));
+  for (const auto& [value, front] : files.fronts) {
+    for (const auto& ids : front.ids()) {
+      for (const std::uint64_t id : ids) {
+        std::vector<std::string> cells = files.cells_of(id);
+        if (has_files) {
+          cells.push_back(files.file_of(id));
+        }
+        output.append(csv_line(cells));
       }
-      output.append(csv_line(cells));
     }
   }
 }
 
-void write_json(FrontOfFiles& files, Output& output) {
-  std::string text = json_text(output.signed_answer(files.front->summary()));
+void write_json(FrontOfFiles& files, const std::vector<Objective>& objectives, Output& output) {
+  Json summary{{"objectives", to_string(objectives)},
+               {"rows", files.sum(&FrontOfRows::rows)},
+               {"on_front", files.sum(&FrontOfRows::on_front)},
+               {"dominated", files.sum(&FrontOfRows::dominated)},
+               {"not_counted", files.sum(&FrontOfRows::uncounted)}};
+  if (!files.by.empty()) {
+    summary["by"] = files.by;
+  }
+  std::string text = json_text(output.signed_answer(summary));
   text.resize(text.rfind("\n}"));
   output.append(text + ",\n  \"front\": [");
   std::string before = "\n    ";
-  files.front->for_each(
-      [&](std::uint64_t id) { return files.cells_of(id); },
-      [&](std::uint64_t id, Json row) {
-        if (files.paths.size() > 1) {
-          row["file"] = files.file_of(id);
-        }
-        output.append(before + row.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace));
-        before = ",\n    ";
-      });
+  for (const auto& [value, front] : files.fronts) {
+    front.for_each([&](std::uint64_t id) { return files.cells_of(id); },
+                   [&](std::uint64_t id, Json row) {
+                     if (files.paths.size() > 1) {
+                       row["file"] = files.file_of(id);
+                     }
+                     output.append(before + row.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace));
+                     before = ",\n    ";
+                   });
+  }
   output.append("\n  ]\n}\n");
 }
 
@@ -209,7 +270,7 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<Objective> objectives = parsed("objectives", parse_objectives);
   const double share = parsed("within", parse_within);
   Output output(*options);
-  FrontOfFiles answer = find_front(files, objectives, share);
+  FrontOfFiles answer = find_fronts(files, objectives, options->text("by"), options->text("where"), share);
   switch (output.format()) {
     case Format::table:
       output.append(output.path().empty() ? for_terminal(to_text(answer)) : to_text(answer));
@@ -218,11 +279,11 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
       write_csv(answer, output);
       break;
     case Format::json:
-      write_json(answer, output);
+      write_json(answer, objectives, output);
       break;
   }
   output.finish();
-  return answer.front->on_front() > 0 ? 0 : 1;
+  return answer.sum(&FrontOfRows::on_front) > 0 ? 0 : 1;
 }
 
 }  // namespace onchip

@@ -25,6 +25,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,7 +81,7 @@ const std::vector<FigureKind>& figure_kinds() {
        {"case", "reached", "cost", "chip", "cell", "hidden", "batch", "density", "precision", "step_us"},
        {},
        kAnyNumber},
-      {"front", "What no other row beats", {}, {"hidden", "step_us"}, kAnyNumber},
+      {"front", "What no other row beats", {}, {}, kAnyNumber},
   };
   return kAll;
 }
@@ -162,20 +163,20 @@ class Figures {
   Figures(const Figures&) = delete;
   Figures& operator=(const Figures&) = delete;
 
-  // `objectives`: of a front, else "".
-  std::vector<Figure> draw(const Table& rows, const std::string& objectives) {
+  // `front`: the options of what draws it, where the rows are one: its objectives first.
+  std::vector<Figure> draw(const Table& rows, const std::vector<std::string>& front) {
     std::vector<Figure> figures;
     bool has_map = false;
     for (FigureKind kind : figure_kinds()) {
       std::vector<std::string> options;
       if (kind.script == kFront) {
-        options = {"--objectives", objectives.empty() ? "hidden:max,step_us:min" : objectives};
-        kind.varied.clear();
-        std::ranges::transform(parse_objectives(options[1]), std::back_inserter(kind.varied), &Objective::column);
+        options = front.empty() ? std::vector<std::string>{"--objectives", "hidden:max,step_us:min"} : front;
+        std::ranges::transform(parse_objectives(options[1]), std::back_inserter(kind.columns), &Objective::column);
+        kind.varied.assign(kind.columns.begin(), kind.columns.begin() + std::min<long>(2, std::ssize(kind.columns)));
       } else if (kind.script == kMap) {
         options = {"--rows", kind.varied[1]};
       }
-      if (is_drawn_of(kind, rows) && !(kind.script == kMap && (has_map || !objectives.empty()))) {
+      if (is_drawn_of(kind, rows) && !(kind.script == kMap && (has_map || !front.empty()))) {
         has_map = has_map || kind.script == kMap;
         draw_by(kind.script, kind.title, "csv", to_csv(rows), options, figures);
       }
@@ -268,7 +269,7 @@ class Figures {
 struct Result {
   std::string name;
   Json answer, manifest;  // null: none
-  Table rows;
+  std::optional<Table> rows;
   std::string svg;
 };
 
@@ -288,18 +289,17 @@ class Page {
   Figures figures;
 
   void add(const Result& result) {
-    const bool has_rows = !result.rows.columns.empty();
-    const Summary said = has_rows ? summary(result.rows) : summary(result.answer);
+    const Summary said = result.rows ? summary(*result.rows) : summary(result.answer);
     body += "<section>\n<h2>" + escaped((result.svg.empty() ? said.kind + ": " : "") + result.name) + "</h2>\n";
     if (!said.sentence.empty()) {
       body += "<p class=\"answer\">" + escaped(said.sentence) + "</p>\n";
     }
     if (!result.svg.empty()) {
       add_figure({result.name, figures.embedded(result.svg, result.name, result.name), ""});
-    } else if (has_rows) {
-      add_rows("", with_fixed_keys(result), "");
+    } else if (result.rows) {
+      add_rows("", *result.rows, front_of_sweep(result.manifest));
     } else if (is_array_of_objects(result.answer)) {
-      add_array("", result.answer, "");
+      add_array("", result.answer, {});
     } else if (result.answer.is_object()) {
       add_object("", result.answer);
       add_figures(figures.draw(result.answer));
@@ -308,7 +308,7 @@ class Page {
       add_object("manifest", shown_manifest(result.manifest));
     }
     if (result.svg.empty()) {
-      add_data(has_rows ? to_json(result.rows) : result.answer);
+      add_data(result.rows ? to_json(*result.rows) : result.answer);
     }
     body += "</section>\n";
   }
@@ -336,19 +336,23 @@ class Page {
     return manifest;
   }
 
-  // What the sweep's manifest says of all rows is a column, too.
-  static Table with_fixed_keys(const Result& result) {
-    Table rows = result.rows;
-    const Json spec = result.manifest.is_object() ? result.manifest.value("spec", Json::object()) : Json::object();
-    const Json fixed = spec.value("fixed", Json::object());
-    for (const auto& [key, value] : fixed.items()) {
-      if (value.is_string() && std::ranges::find(rows.columns, key) == rows.columns.end()) {
-        rows.columns.push_back(key);
-        std::ranges::for_each(rows.rows,
-                              [&text = value](auto& row) { row.push_back(text.template get<std::string>()); });
-      }
+  // Of a file that has a front and no other row.
+  static std::vector<std::string> front_options(const Json& objectives, const Json& by, const Json& rows) {
+    const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : ""; };
+    std::vector<std::string> options;
+    if (!text(objectives).empty()) {
+      options = {"--objectives", text(objectives), "--of", rows.dump()};
     }
-    return rows;
+    if (!options.empty() && !text(by).empty()) {
+      options.insert(options.end(), {"--by", text(by)});
+    }
+    return options;
+  }
+
+  static std::vector<std::string> front_of_sweep(const Json& manifest) {
+    const Json spec = manifest.is_object() ? manifest.value("spec", Json::object()) : Json::object();
+    return front_options(spec.value("keep_front", Json()), Json(),
+                         manifest.is_object() ? manifest.value("rows", Json()) : Json());
   }
 
   void add_figure(const Figure& figure) {
@@ -372,11 +376,14 @@ class Page {
     }
   }
 
-  void add_rows(const std::string& title, Table rows, const std::string& objectives) {
+  void add_rows(const std::string& title, Table rows, const std::vector<std::string>& front) {
     constexpr std::size_t kFewRows = 6, kManyColumns = 8;
-    move_column(rows, "verdict", 1);  // is what readers look for
     add_title(title);
-    add_figures(figures.draw(rows, objectives));
+    if (rows.rows.empty()) {
+      return;
+    }
+    move_column(rows, "verdict", 1);  // is what readers look for
+    add_figures(figures.draw(rows, front));
     if (rows.rows.size() <= kFewRows && rows.columns.size() > kManyColumns) {
       body += side_by_side_html(rows);
     } else {
@@ -384,7 +391,7 @@ class Page {
     }
   }
 
-  void add_array(const std::string& title, const Json& array, const std::string& objectives) {
+  void add_array(const std::string& title, const Json& array, const std::vector<std::string>& front) {
     std::vector<NamedCells> rows;
     for (const Json& one : array) {
       rows.push_back(one.is_object() ? flat(one) : NamedCells{{"value", one.dump()}});
@@ -396,7 +403,7 @@ class Page {
         table.columns[0] = table.columns[0] == name ? "case" : table.columns[0];
       }
     }
-    add_rows(title, table, objectives);
+    add_rows(title, table, front);
   }
 
   // The fields of an object, and beside them those of objects inside it that begin with the same field, such as the
@@ -447,12 +454,13 @@ class Page {
       for (std::size_t i = 0; i < table.rows.size(); ++i) {
         table.rows[i].insert(table.rows[i].begin(), sides.names.size() == 1 ? "" : sides.names[i]);
       }
-      add_figures(figures.draw(table, ""));
+      add_figures(figures.draw(table, {}));
       body += side_by_side_html(table);
     }
-    const Json objectives = object.value("objectives", Json());
+    const std::vector<std::string> front =
+        front_options(object.value("objectives", Json()), object.value("by", Json()), object.value("rows", Json()));
     for (const auto& [name, array] : arrays) {
-      add_array(name, *array, objectives.is_string() ? objectives.get<std::string>() : "");
+      add_array(name, *array, front);
     }
   }
 
@@ -495,9 +503,9 @@ Result read_result(const std::filesystem::path& file) {
     result.answer = read_json(file.string(), input.bytes());
   } else {
     ResultReader reader(file);
-    result.rows.columns = reader.columns();
+    Table& rows = result.rows.emplace(Table{reader.columns(), {}});
     while (reader.next()) {
-      result.rows.rows.push_back(reader.cells());
+      rows.rows.push_back(reader.cells());
     }
     if (const std::filesystem::path manifest = manifest_path(file); std::filesystem::exists(manifest)) {
       result.manifest = read_json(manifest.string(), InputFile(manifest).bytes());

@@ -5,13 +5,19 @@
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 
+#ifdef ONCHIP_HAS_CUDA
+#include "kernels/runtime/device_chip.hpp"
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -406,46 +412,65 @@ std::vector<Recipe> chosen(std::vector<Recipe> recipes, const std::vector<std::s
   return of;
 }
 
-// Measures the recipes' rows anew, as `measure --configurations` does: kernels with the plans of the rows, then all
-// families at the sizes at which libraries were timed.
+// Measures the recipes' rows anew, claim by claim, as `measure --configurations` does: kernels with the plans of the
+// rows, then all families at the sizes at which libraries were timed. What lies in the folder whole is not measured
+// again, so that the same command goes on where it was stopped.
 Renewed measure_anew(const Options& options, std::span<const Recipe> recipes, MeasuredRows& measured,
                      const std::filesystem::path& folder) {
-  std::vector<std::string> columns = configuration_columns();
-  columns.push_back("plan");
-  std::array<Table, 2> asked{Table{columns, {}}, Table{columns, {}}};
-  for (const MeasuredRow& row : rows_of(recipes, measured)) {
-    if (is_stale(row).value_or(false)) {
-      std::cerr << "stale until now: " << describe(row) << '\n';
-    }
-    Configuration configuration;
-    configuration.network = row.network;
-    configuration.seed = row.seed;
-    std::vector<std::string> cells = configuration_cells(configuration);
-    cells.push_back(row.is_library ? "" : to_string(row.plan));
-    auto& rows = asked[row.is_library].rows;
-    if (std::ranges::find(rows, cells) == rows.end()) {
-      rows.push_back(cells);
-    }
-  }
   std::filesystem::create_directories(folder);
   Renewed renewed{options.text("chip"), {}};
+#ifdef ONCHIP_HAS_CUDA
+  if (!options.given("chip")) {
+    renewed.chip = device_chip_file().chip.name;
+  }
+#endif
   const Verb& measure = *std::ranges::find(kVerbs, "measure", &Verb::name);
-  constexpr std::array kNames{"kernels", "families"};
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (asked[i].rows.empty()) {
-      continue;
+  constexpr std::array kNames{"_kernels", "_families"};
+  for (const Recipe& recipe : recipes) {
+    std::array<Table, 2> asked{Table{configuration_columns(), {}}, Table{configuration_columns(), {}}};
+    asked[0].columns.emplace_back("plan");
+    for (const MeasuredRow& row : rows_of({&recipe, 1}, measured)) {
+      if (is_stale(row).value_or(false)) {
+        std::cerr << "stale until now: " << describe(row) << '\n';
+      }
+      Configuration configuration;
+      configuration.network = row.network;
+      configuration.seed = row.seed;
+      std::vector<std::string> cells = configuration_cells(configuration);
+      if (!row.is_library) {
+        cells.push_back(to_string(row.plan));
+      }
+      auto& rows = asked[row.is_library].rows;
+      if (std::ranges::find(rows, cells) == rows.end()) {
+        rows.push_back(std::move(cells));
+      }
     }
-    const auto of = [&](const char* what) { return (folder / (std::string(kNames[i]) + what)).string(); };
-    OutputFile configurations(of("_configurations.csv"));
-    configurations.write(to_csv(asked[i]));
-    configurations.commit();
-    std::vector<std::string> arguments{"--configurations", of("_configurations.csv"), "--chip", renewed.chip, "-o",
-                                       of(".csv")};
-    if (i == 1) {
-      arguments.insert(arguments.end(), {"--plan", "all"});
+    if (!recipe.rows.empty() && asked[0].rows.empty() && asked[1].rows.empty()) {
+      std::cerr << "onchip: " << recipe.name << " takes rows of another command, which stay: " << recipe.rows[0]
+                << '\n';
     }
-    measure.run(measure, arguments);
-    renewed.files.emplace_back(of(".csv"));
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const std::string name = (folder / (recipe.name + kNames[i])).string(), rows = name + ".csv",
+                        question = name + "_configurations.csv", text = to_csv(asked[i]);
+      if (asked[i].rows.empty()) {
+        continue;
+      }
+      renewed.files.emplace_back(rows);
+      if (std::filesystem::exists(manifest_path(rows)) && std::filesystem::exists(question) &&  // the manifest is last
+          MappedFile(question).bytes() == text) {
+        continue;
+      }
+      std::cerr << "onchip: measuring " << asked[i].rows.size() << " configurations of " << recipe.name << '\n';
+      std::filesystem::remove(manifest_path(rows));
+      OutputFile configurations(question);
+      configurations.write(text);
+      configurations.commit();
+      std::vector<std::string> arguments{"--configurations", question, "--chip", renewed.chip, "-o", rows};
+      if (i == 1) {
+        arguments.insert(arguments.end(), {"--plan", "all"});
+      }
+      measure.run(measure, arguments);
+    }
   }
   return renewed;
 }
@@ -460,10 +485,11 @@ int run_reproduce(const Verb& verb, const std::vector<std::string>& arguments) {
        "Reproduce these claims; 'list' lists them, 'all' takes all. The option's name may be left out.")
       ("recipes", text_option("FOLDER"), "Take the recipes of this folder (default: the shipped ones).")
       ("measure", text_option("FOLDER"),
-       "Measure the rows that the claims take on this machine's GPU, write them into the folder, and answer by them.")
+       "Measure the rows that the claims take on this machine's GPU, claim by claim, write them into the folder, and answer by "
+       "them. What the folder has is not measured again.")
       ("rows", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
        "Answer by these measured rows instead of the recipes', such as those that --measure wrote; repeatable.")
-      ("chip", text_option("NAME")->default_value("h200"), "The chip of --measure or --rows.")
+      ("chip", text_option("NAME")->default_value("h200"), "The chip of --rows, or of --measure another than this GPU's.")
       ("terms",
        "Say instead which claims come out otherwise when a cost term of the model ('onchip chips --cost-terms') is 20 % "
        "larger or smaller.")

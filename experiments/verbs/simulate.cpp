@@ -298,7 +298,7 @@ Json to_json(const SimulatedCase& answer) {
 std::vector<std::string> simulation_columns() {
   std::vector<std::string> columns = configuration_columns();
   columns.insert(columns.begin(), "chip");
-  for (const char* column : {"plan", "fits", "binding", "step_us", "low_us", "high_us", "floor_us"}) {
+  for (const char* column : {"plan", "fits", "runs", "tier", "binding", "step_us", "low_us", "high_us", "floor_us"}) {
     columns.emplace_back(column);
   }
   for (const std::string_view part : kStepPartNames) {
@@ -318,14 +318,16 @@ std::vector<std::string> simulation_cells(const SimulatedCase& answer) {
   cells.insert(cells.begin(), answer.planned.chip);
   cells.push_back(to_string(answer.planned.planned.plan));
   if (!answer.simulation) {
-    cells.insert(cells.end(), {truth(false), std::string(info(prediction.footprint.binding).name)});
+    cells.insert(cells.end(), {truth(false), truth(false), std::string(answer.planned.tier()),
+                               std::string(info(prediction.footprint.binding).name)});
     cells.resize(simulation_columns().size());
     return cells;
   }
   const Simulation& simulation = *answer.simulation;
   const auto time = [](double us) { return significant(us, 6); };
-  cells.insert(cells.end(), {truth(true), std::string(name(simulation.binding())), time(simulation.step_us),
-                             time(simulation.low_us), time(simulation.high_us), time(prediction.floor_us)});
+  cells.insert(cells.end(), {truth(answer.planned.fits()), truth(true), std::string(answer.planned.tier()),
+                             std::string(name(simulation.binding())), time(simulation.step_us), time(simulation.low_us),
+                             time(simulation.high_us), time(prediction.floor_us)});
   for (const double part : simulation.parts_us) {
     cells.push_back(time(part));
   }

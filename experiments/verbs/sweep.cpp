@@ -19,6 +19,7 @@
 #ifdef ONCHIP_HAS_CUDA
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measurement.hpp"
+#include "kernels/runtime/device_chip.hpp"
 #endif
 
 #include <errno.h>
@@ -69,8 +70,7 @@ double seconds() {
 std::atomic<bool> is_stopped = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// While it lives the first SIGINT or SIGTERM asks the sweep to stop; the second ends the process. A file that may grow
-// no more is a failed write instead of the end.
+// While it lives the first SIGINT or SIGTERM asks the sweep to stop; the second ends the process.
 class Interrupts {
  public:
   Interrupts() {
@@ -80,21 +80,17 @@ class Interrupts {
     ask.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(SIGINT, &ask, &interrupt_);
     ::sigaction(SIGTERM, &ask, &terminate_);
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGXFSZ, &ignore, &size_);
   }
   ~Interrupts() {
     ::sigaction(SIGINT, &interrupt_, nullptr);
     ::sigaction(SIGTERM, &terminate_, nullptr);
-    ::sigaction(SIGXFSZ, &size_, nullptr);
   }
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
   struct sigaction interrupt_ {
-  }, terminate_{}, size_{};
+  }, terminate_{};
 };
 
 // ---- what is said ---------------------------------------------------------------------------------------------------
@@ -437,7 +433,7 @@ OptionGroup sweep_options() {
       ("engine", text_option("NAME")->default_value("model"),
        "Ask the model, the simulator or, on this machine's GPU, measure.")
       ("rows", text_option("KIND")->default_value("exact"),
-       "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: quicker).")
+       "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: faster).")
       ("keep-front", text_option("OBJECTIVES"),
        "Keep only the Pareto front, e.g. step_us:min,hidden:max; see pareto.")
       ("threads", text_option("N"), "Use this many threads (default: all cores); the rows do not depend on it.");
@@ -526,6 +522,11 @@ SweepSpec read_spec(const Options& options) {
 #endif
   options.choice("rows", spec.rows, {"exact", "expected"});
   spec.granule = read_granule(options);
+#ifdef ONCHIP_HAS_CUDA
+  if (spec.engine == "measure" && !spec.has("chip")) {
+    spec.fix("chip", device_chip_file().chip.name);
+  }
+#endif
   finish(spec);
   return spec;
 }
@@ -617,9 +618,6 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 #ifdef ONCHIP_HAS_CUDA
   if (spec.engine == "measure") {  // one at a time, on one GPU
     const Manifest device = current_manifest();
-    for (const auto& [name, file] : spec.chips) {
-      warn_of_other_chip(file.chip, device);
-    }
     sweep_options.device = Json::parse(to_json_text(device));
     sweep_options.device.erase("date");
     sweep_options.engine = [device](const Chip& chip, const Configuration& configuration, const RowProfile& rows) {

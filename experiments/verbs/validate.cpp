@@ -209,15 +209,15 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
 
 constexpr std::string_view kKernelRows = "onchip", kCudnnRows = "cudnn";
 
-// How much longer the pick takes than the quickest way that was measured, of each network with several; compared as
-// plan_training() does.
+// How much longer the chosen plan takes than the fastest way that was measured, of each network with several;
+// compared as plan_training() does.
 std::map<std::string, double> losses_percent(const std::vector<ScoredRow>& rows) {
   std::vector<Choice> choices;
   for (const ScoredRow& row : rows) {
     choices.push_back({row.network, std::to_string(choices.size()), row.comparison.measured,
                        row.comparison.predicted * (row.is_library ? 1 - kLibraryDoubt : 1)});
   }
-  return score_picks(choices).losses_percent;
+  return score_choices(choices).losses_percent;
 }
 
 Columns<ScoredRow> training_columns(bool ablates) {
@@ -243,7 +243,7 @@ bool has_trainings(const CsvReader& file) {
   return file.has("plan_forward") && file.has("plan_backward") && file.has("us");
 }
 
-// Rows of kernels, whose way is both plans, and the quickest of cuDNN's of each network; us per step. Throws InputError
+// Rows of kernels, whose way is both plans, and the fastest of cuDNN's of each network; us per step. Throws InputError
 // with the row.
 std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip, std::span<const Ablation> ablations) {
   std::vector<ScoredRow> rows;
@@ -301,8 +301,8 @@ Report report(const std::vector<ScoredRow>& rows, std::span<const Ablation> abla
   const auto near = std::ranges::count_if(losses, [](const auto& loss) { return loss.second <= kNear; });
   Report report;
   report.text = "Time of a training step, predicted against measured:\n\n" + to_aligned(groups.table) +
-                "\nKendall's tau of onchip's rows: " + fixed(own.kendall_tau, 3) + "\nThe pick is within " +
-                fixed(kNear, 0) + " % of the quickest way that was measured in " + std::to_string(near) + " of " +
+                "\nKendall's tau of onchip's rows: " + fixed(own.kendall_tau, 3) + "\nThe chosen plan is within " +
+                fixed(kNear, 0) + " % of the fastest way that was measured in " + std::to_string(near) + " of " +
                 std::to_string(losses.size()) + " networks\n";
   report.json = to_json(own);
   report.json["ways"] = std::move(groups.json);

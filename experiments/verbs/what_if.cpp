@@ -24,7 +24,7 @@ int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
   OptionGroup backwards = option_group("Backwards: what must the chip have at least?");
   // clang-format off
   backwards.add_options()
-      ("target", texts("TARGET"), "Ask for a network that fits, hidden=8192, or for a quicker step, \"step_us<=2\", or inference, \"ms<=5\" with "
+      ("target", texts("TARGET"), "Ask for a network that fits, hidden=8192, or for a faster step, \"step_us<=2\", or inference, \"ms<=5\" with "
        "--network; repeatable (default: that the network fits).")
       ("vary", texts("KEY"), "Find the least of this number of the chip that reaches the target, and of two what more of "
        "one saves of the other; repeatable (default: sm.count, registers.per_sm and shared_memory.per_sm, each alone; with --network shared_memory.per_sm, "

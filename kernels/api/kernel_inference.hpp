@@ -16,7 +16,7 @@ InferenceTarget device_target();
 // Plans and packs, which takes milliseconds to seconds: the plan that `predict` chooses for these images, unless no
 // kernel is. Any others run by it, and come out as right. Throws DoesNotFit as plan_inference() does
 // (inference_plan.hpp). Images with values other than 1, and features, take unstructured kernels in the reference's
-// order. One program is loaded at a time: calls of infer and features in turn load it anew.
+// order. One program is loaded at a time: alternating calls of infer and features load it anew.
 std::unique_ptr<NetworkInference> kernel_inference(FeedForward network, InferenceTarget target,
                                                    const ImagesAsked& images = {});
 

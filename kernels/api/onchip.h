@@ -3,7 +3,7 @@
  *
  *   chip        what the hardware offers: onchip_chip_create("h200", ...)
  *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
- *   fit         does the network fit on the chip, what binds it, how long does a step take
+ *   fit         does the network fit on the chip, what is the bottleneck, how long does a step take
  *   question    all that the commands answer, as JSON
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
@@ -129,22 +129,24 @@ typedef struct onchip_resource {
 
 typedef struct onchip_fit {
   size_t struct_bytes;                         /* sizeof(onchip_fit), set before the call */
-  int32_t fits;                                /* 1 or 0 */
+  int32_t fits;                                /* 1: all weights stay on the chip; or 0 */
   int32_t binding;                             /* the resource that binds: ONCHIP_REGISTERS, ... */
   onchip_resource resources[ONCHIP_RESOURCES]; /* indexed by ONCHIP_REGISTERS, ... */
   double streamed_share;                       /* of the stored weights' bytes, read from L2 in every step */
   double step_us, low_us, high_us, floor_us;   /* microseconds: predicted, its 95 % interval, and below every step, by
-                                                  proof; 0 where it does not fit, and for a floor that nobody proved */
+                                                  proof; 0 where it does not run, and for a floor that nobody proved */
   char why[256];                               /* one sentence */
   char plan[512];                              /* the plan, as the command prints it */
+  int32_t runs;                                /* 1: it runs, as what streams weights from L2 does, too; or 0 */
+  int32_t tier;                                /* where weights lie at most: ONCHIP_TIER_* */
 } onchip_fit;
 
 /* `matrix` null: as a random mask of the network's density. A network that does not fit is an answer, not an error: the
  * status is ONCHIP_OK. */
 ONCHIP_API onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* network,
                                             const onchip_matrix* matrix, onchip_fit* fit, onchip_error* error);
-/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`; 0 if none does.
- * Takes milliseconds to seconds. */
+/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`, or with its tier
+ * streamed runs; 0 if none does. Takes milliseconds to seconds. */
 ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_network* network, int32_t granule,
                                                int32_t* hidden, onchip_error* error);
 
@@ -243,7 +245,7 @@ typedef struct onchip_layer {
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
  * while a stream is captured. ONCHIP_DOES_NOT_FIT where no plan keeps the weights on the chip; where a library is
- * quicker, it is created all the same. */
+ * faster, it is created all the same. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
 /* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not; destroy it with

@@ -56,7 +56,9 @@ onchip_fit to_fit(const PlannedNetwork& planned) {
   const Prediction& prediction = planned.prediction;
   onchip_fit fit{};
   fit.struct_bytes = sizeof fit;
-  fit.fits = prediction.footprint.fits;
+  fit.runs = prediction.footprint.fits;
+  fit.fits = fit.runs != 0 && keeps_weights(planned.plan);
+  fit.tier = static_cast<std::int32_t>(tier_of(planned.plan));
   fit.binding = static_cast<std::int32_t>(prediction.footprint.binding);
   for (std::size_t i = 0; i < kResources.size(); ++i) {
     fit.resources[i].used = prediction.footprint.resources[i].used;
@@ -65,14 +67,15 @@ onchip_fit to_fit(const PlannedNetwork& planned) {
     write(fit.resources[i].unit, kResources[i].unit);
   }
   fit.streamed_share = streamed_share(planned.network, planned.plan);
-  if (fit.fits) {
+  if (fit.runs != 0) {
     fit.step_us = prediction.step_us;
     fit.low_us = prediction.low_us;
     fit.high_us = prediction.high_us;
     fit.floor_us = prediction.floor_us;
   }
   std::string why = explain(prediction.footprint);
-  if (fit.fits && fit.streamed_share > 0) {
+  if (fit.runs != 0 && fit.fits == 0) {
+    why.replace(0, std::string_view("fits").size(), "runs");
     why += "; " + std::to_string(std::lround(100 * fit.streamed_share)) +
            " % of the weights are read from L2 in every step";
   }
@@ -131,7 +134,7 @@ onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_networ
     RecurrentQuestion question{chip->file, read_configuration(&sized, nullptr), granule};
     question.configuration.network.hidden = 0;
     const FitAnswer answer = onchip::fit(question);
-    *hidden = answer.fits() ? answer.answer.planned.network.hidden : 0;
+    *hidden = answer.answer.runs() ? answer.answer.planned.network.hidden : 0;
   });
 }
 

@@ -138,7 +138,7 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
           .length_bytes = layer->length_bytes};
 }
 
-// Why cuDNN is the pick on the current device, or nothing where these kernels are: with lengths, they always are.
+// Why cuDNN is chosen on the current device, or nothing where these kernels are: with lengths, they always are.
 static std::string why_a_library(const TrainingSize& size, Precision precision) {
   const Chip chip = device_chip();
   const PlannedTraining own = planned_layer(chip, size, precision);
@@ -146,8 +146,8 @@ static std::string why_a_library(const TrainingSize& size, Precision precision) 
   if (size.length_bytes != 0 || is_on_chip(best.plan)) {
     return "";
   }
-  return "cuDNN is the pick at this size: a step is priced " + fixed(best.prediction.step_us, 1) +
-         " us, with the quickest plan on the chip " + fixed(own.prediction.step_us, 1) + " us";
+  return "cuDNN is chosen at this size: a step is priced " + fixed(best.prediction.step_us, 1) +
+         " us, with the fastest plan on the chip " + fixed(own.prediction.step_us, 1) + " us";
 }
 
 static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask, onchip_training** training,

@@ -30,7 +30,7 @@ inline constexpr std::chrono::milliseconds kLongestSequence{40};
 inline constexpr std::string_view kProductOnly = "product only, without input, bias and activation";
 
 // Three matrices [rows, batch] on the device: 0 has the first state in its first `hidden` rows and is never written;
-// results go to 1 and 2 in turns.
+// results alternate between 1 and 2.
 class ProductStates {
  public:
   ProductStates(const Recurrent& network, MatrixOrder order);

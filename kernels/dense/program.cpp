@@ -20,6 +20,7 @@ CompileRequest compile_request(const DenseGeometry& geometry, const std::string&
 CompileRequest compile_order_request(const DenseGeometry& geometry, const std::string& architecture) {
   CompileRequest request{"state_order", kStateOrderSource, architecture, state_defines(geometry)};
   define(request.defines, "line_words", geometry.line_words);
+  define(request.defines, "caller_batch", geometry.network.batch);
   define(request.defines, "batch_groups", geometry.batch_groups);
   define(request.defines, "storage", static_cast<int>(geometry.storage));
   define(request.defines, "state_in_spans", 1);

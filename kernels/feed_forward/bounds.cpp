@@ -11,7 +11,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kOpenThreads = 512, kOpenBlocks = 4;
+constexpr int kUndecidedThreads = 512, kUndecidedBlocks = 4;
 constexpr std::size_t kMostSharedBytes = std::size_t{128} << 10;  // of features; larger ones are in device memory
 constexpr int kFewClusters = 4;                                   // that have room there
 
@@ -40,7 +40,7 @@ BoundsProof::BoundsProof(InferenceProgram& program, const BlocksLayout& layout, 
       is_wide_(2 * sizeof(float) * widest_ > kMostSharedBytes),
       exact_(
           program.add_kernel(exact_request(architecture), is_wide_ ? "feed_forward_exact_wide" : "feed_forward_exact")),
-      open_(program.add_kernel(exact_request(architecture), "feed_forward_open")),
+      find_undecided_(program.add_kernel(exact_request(architecture), "feed_forward_undecided")),
       weights_(program.add_array(layout.exact.weight)),
       slices_(program.add_array(layout.exact.slice_begin)),
       layer_slices_(program.add_array(layout.exact.layer_slice)),
@@ -84,29 +84,29 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
     nodes.push_back(std::move(node));
     return static_cast<int>(nodes.size()) - 1;
   };
-  const auto find_open = [&](const char* label, const OpenArguments& of, std::vector<int> after) {
-    return add(launch_node(label, open_, kOpenBlocks, kOpenThreads, 0, of), std::move(after));
+  const auto find_undecided = [&](const char* label, const UndecidedArguments& of, std::vector<int> after) {
+    return add(launch_node(label, find_undecided_, kUndecidedBlocks, kUndecidedThreads, 0, of), std::move(after));
   };
   // The lower bound; then, beside the last phase, what is finer.
   const int lower = bound(nodes, "lower bounds", Bound::lower, list, kMain, {});
-  const int known = find_open("which are open",
-                              {.ids = list.ids,
-                               .count = list.count,
-                               .wanted = nullptr,
-                               .known = bits(at, Bound::lower),
-                               .open = narrow.ids,
-                               .open_count = narrow.count},
-                              {lower});
+  const int known = find_undecided("which are undecided",
+                                   {.ids = list.ids,
+                                    .count = list.count,
+                                    .wanted = nullptr,
+                                    .known = bits(at, Bound::lower),
+                                    .undecided = narrow.ids,
+                                    .undecided_count = narrow.count},
+                                   {lower});
   const int upper = bound(nodes, "upper bounds of two words", Bound::wide_upper, narrow, kThird, {known});
   bound(nodes, "lower bounds of two words", Bound::wide_lower, narrow, kBeside, {});
-  find_open("which are open still",
-            {.ids = narrow.ids,
-             .count = narrow.count,
-             .wanted = bits(at, Bound::wide_upper),
-             .known = bits(at, Bound::wide_lower),
-             .open = wide.ids,
-             .open_count = wide.count},
-            {upper});
+  find_undecided("which are undecided still",
+                 {.ids = narrow.ids,
+                  .count = narrow.count,
+                  .wanted = bits(at, Bound::wide_upper),
+                  .known = bits(at, Bound::wide_lower),
+                  .undecided = wide.ids,
+                  .undecided_count = wide.count},
+                 {upper});
   const ExactArguments exact{.weights = array_at<std::uint32_t>(at, weights_),
                              .slice_begin = array_at<std::uint32_t>(at, slices_),
                              .layer_slice = array_at<std::uint32_t>(at, layer_slices_),

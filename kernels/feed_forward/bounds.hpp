@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a program proves which images are alive (model/feed_forward/plan/blocks_plan.hpp), whatever kernel computes the
-// bounds: bits of images, lists of those that are open, the order of launches, and fp32 for what no bound decides.
+// bounds: bits of images, lists of those that are undecided, the order of launches, and fp32 for what no bound decides.
 #pragma once
 
 #include "kernels/feed_forward/inference_program.hpp"
@@ -69,8 +69,8 @@ class BoundsProof {
   float clip_, scale_, slack_, underflow_;
   std::uint32_t one_, settled_;  // fp16: the scale; nearly the clip, scaled
   std::uint32_t widest_;
-  bool is_wide_;      // features of fp32 are in device memory
-  int exact_, open_;  // kernels
+  bool is_wide_;                // features of fp32 are in device memory
+  int exact_, find_undecided_;  // kernels
   int weights_, slices_, layer_slices_, biases_, rows_, scratch_ = -1;
   int bitmaps_, results_, image_count_, undecided_narrow_, undecided_wide_;
   int records_, remainder_, remainder_begin_;

@@ -35,7 +35,7 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
                                 const std::string& architecture);
 
 // Of a layout of streamed_geometry(). Throws InputError as check_monotone(), for architectures before sm_90, and for a
-// team of more SMs.
+// batch group of more SMs.
 InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan& plan, int most_images, int sms,
                                   const std::string& architecture);
 

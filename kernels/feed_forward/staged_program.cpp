@@ -112,7 +112,7 @@ struct Nodes {
 
   void zero(std::string label, std::byte* begin, std::size_t bytes) { add(fill_node(std::move(label), begin, bytes)); }
 
-  // Weights from the host, in turns to one of two places, which the layer before the last must have read.
+  // Weights from the host, alternating between two places, which the layer before the last must have read.
   void copy_weights(int l) {
     const bool ahead = b.plan.residency == Residency::overlapped;
     ProgramNode node{.label = name("weights of layer", l)};

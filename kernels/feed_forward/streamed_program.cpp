@@ -39,10 +39,10 @@ struct Builder {
   // Of each stream: bitmaps turned, which images are alive, features of the tiles at once, and what begins as zero.
   int bits[kStreams] = {}, alive[kStreams] = {}, scratch[kStreams] = {}, control[kStreams] = {};
 
-  int teams() const { return sms / plan.team; }
+  int batch_groups() const { return sms / plan.sms; }
   // Tiles of the largest window: half as many again as of the plan's, where a second one would have fewer.
   std::size_t window() const {
-    const std::size_t planned = static_cast<std::size_t>(teams()) * plan.at_once;
+    const std::size_t planned = static_cast<std::size_t>(batch_groups()) * plan.at_once;
     return planned + planned / 2;
   }
   std::size_t tiles(const Variant& variant) const {
@@ -110,7 +110,7 @@ struct Builder {
                              .settling = reinterpret_cast<Settling*>(at[control[stream]] + arrival_bytes())};
     proof.fill(layers, at, of.is_upper);
     ProgramNode node =
-        launch_node(of.label, variant.kernel[kMainKernel], teams() * plan.team, 32 * plan.warps, 0, layers);
+        launch_node(of.label, variant.kernel[kMainKernel], batch_groups() * plan.sms, 32 * plan.warps, 0, layers);
     node.cooperative = true;
     put(std::move(node));
     const StreamedCompactArguments living{.alive = array_at<unsigned long long>(at, alive[stream]),
@@ -175,7 +175,7 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
   define(request.defines, "blocks", geometry.warp_blocks);
   define(request.defines, "tiles", geometry.tiles);
   define(request.defines, "remainder", geometry.remainder);
-  define(request.defines, "team", plan.team);
+  define(request.defines, "sms", plan.sms);
   define(request.defines, "at_once", plan.at_once);
   define(request.defines, "settles", settles);
   define(request.defines, "holes", geometry.holes);
@@ -188,8 +188,8 @@ InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan
   if (architecture_number(architecture) < 90) {
     throw InputError("streamed plans need an sm_90 or newer; this is " + architecture);
   }
-  if (plan.team > sms) {
-    throw InputError("a team has " + std::to_string(plan.team) + " SMs; there are " + std::to_string(sms));
+  if (plan.sms > sms) {
+    throw InputError("a batch group has " + std::to_string(plan.sms) + " SMs; there are " + std::to_string(sms));
   }
   const BlocksGeometry& geometry = layout.geometry;
   InferenceProgram program{{}, most_images, geometry.inputs};

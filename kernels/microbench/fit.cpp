@@ -309,28 +309,27 @@ void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& ro
 
 // Least squares of relative errors over the exchanges that have a poll delay, with the formula of
 // model/exchange/exchange_time.hpp; its block barriers are known already. Of each exchange the delay with which it is
-// quickest, as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
+// fastest, as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
 // Of one round only those measured with several delays: with one that suits others they take up to 9 % longer. Where a
 // state is large, that matters less.
 void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                   double barrier_per_warp) {
   const auto measured = rows.select("exchange", "cycles", {});
-  const MicrobenchRow* clock = rows.find("clock", "Hz", {{"under", "exchange"}});
   struct Measured {
     std::array<double, 6> terms;
     double cycles, rest;  // without the block barriers
   };
   constexpr std::array<Eigen::Index, 5> kOneRound{0, 1, 2, 4, 5};
   constexpr std::array<Eigen::Index, 1> kFurther{3};
-  struct Quickest {
+  struct Fastest {
     const ParsedRow* row = nullptr;
     int waits = 0;
   };
-  std::map<std::array<int, 5>, Quickest> shapes;
+  std::map<std::array<int, 5>, Fastest> shapes;
   for (const ParsedRow* row : measured) {
     if (row->number("poll_delay") > 0) {
-      Quickest& shape = shapes[{row->number("bytes"), row->number("batch"), row->number("sms"), row->number("threads"),
-                                row->number("loads")}];
+      Fastest& shape = shapes[{row->number("bytes"), row->number("batch"), row->number("sms"), row->number("threads"),
+                               row->number("loads")}];
       shape.row = shape.row == nullptr || row->row->value < shape.row->row->value ? row : shape.row;
       ++shape.waits;
     }
@@ -350,7 +349,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
       one_round.push_back(exchange);
     }
   }
-  if (one_round.size() < 4 * kOneRound.size() || further.size() < 4 * kFurther.size() || clock == nullptr) {
+  if (one_round.size() < 4 * kOneRound.size() || further.size() < 4 * kFurther.size()) {
     return;
   }
   const auto fit = [](const std::vector<Measured>& of, std::span<const Eigen::Index> which) {
@@ -381,8 +380,16 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(sorted.size()))) - 1];
   const std::string method = first.method(" exchanges of one round that wait");
   const std::string of_rest = rest.method(" exchanges of several rounds that wait");
-  const double seconds = 1 / clock->value;
-  constants.push_back({"exchange.latency", first.fit[0] * seconds, first.widths[0] * seconds, method});
+  // To the first word, of which the signal and the way through shared memory are constants of their own.
+  const auto known = [&](std::string_view key) { return std::ranges::find(constants, key, &CalibratedConstant::key); };
+  if (const auto signal = known("exchange.signal"), load = known("timing.lds_latency");
+      signal != constants.end() && load != constants.end()) {
+    Chip parts;
+    parts.signal_cycles.value = signal->value;
+    parts.lds_latency_cycles.value = load->value;
+    constants.push_back({"exchange.latency", std::max(0.0, first.fit[0] - first_word_cycles(parts)), first.widths[0],
+                         method + "; less exchange.signal and three of timing.lds_latency"});
+  }
   constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
   constants.push_back(
       {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});
@@ -527,8 +534,8 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
     }
   }
   add_row(constants, "timing.grid_barrier", barrier, "one counter, " + std::to_string(most_sms) + " SMs", 1e-6);
-  fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
   fit_l2(constants, rows);
+  fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
   fit_cluster(constants, rows, block_barrier[0], block_barrier[1]);
   fit_cluster_sums(constants, rows);
   return constants;

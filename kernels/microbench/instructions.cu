@@ -2,8 +2,8 @@
 // Instructions on their way to an SM: a loop of ONCHIP_INSTRUCTIONS FFMA in a straight line, in four chains per thread, so
 // that one warp per partition issues nearly one in every cycle while the loop stays in the instruction cache.
 //
-// One block. A warp's clock is read before and after; the host takes last end - first start. The first turn, which
-// fetches everything once, is not counted.
+// One block. A warp's clock is read before and after; the host takes last end - first start. The first pass of
+// the loop, which fetches everything once, is not counted.
 
 #include "kernels/runtime/integers.cuh"
 

@@ -80,7 +80,7 @@ template <typename Geometry>
 Defines state_defines(const Geometry& geometry) {
   Defines defines;
   define(defines, "hidden", geometry.network.hidden);
-  define(defines, "batch", geometry.network.batch);
+  define(defines, "batch", geometry.samples);
   define(defines, "precision", static_cast<int>(geometry.network.precision));
   define(defines, "cell", static_cast<int>(geometry.network.cell));
   define(defines, "blocks", geometry.sms);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SMs of a cluster: the same place in the shared memory of another, a barrier of all their threads, and pairs of
-// transaction barriers, in turns, that stores from other SMs count towards.
+// alternating transaction barriers that stores from other SMs count towards.
 #pragma once
 
 #include "kernels/runtime/integers.cuh"

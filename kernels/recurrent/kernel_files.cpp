@@ -39,7 +39,7 @@ std::vector<Buffer> buffers(const RecurrenceProgram& program, std::int64_t steps
           {"input_bias", "fp32", {gates, hidden}, kFile},
           {"recurrent_bias", "fp32", {units}, kFile},
           {"scales", "fp32", words, kFile},
-          {"input", state, {steps, program.network.batch, units * gates}, "input"},
+          {"input", state, {steps, program.state.samples, units * gates}, "input"},
           {"states", state, {steps + 1, program.state.state_stride}, kZero},
           {"carry", "fp32", {units, padded}, kZero},
           {"final_carry", "fp32", {units, padded}, kZero},

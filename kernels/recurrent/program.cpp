@@ -279,7 +279,7 @@ std::vector<ProgramNode> RecurrenceProgram::nodes(ArrayPlaces at, std::int64_t s
   }
   std::vector<ProgramNode> nodes{set_lengths(at, sequences)};
   const auto stride = static_cast<std::size_t>(state.state_stride);
-  const auto input_row = static_cast<std::size_t>(state.input_bytes / network.batch);
+  const auto input_row = static_cast<std::size_t>(state.input_bytes / state.samples);
   std::byte* const states = at[Array::states];
   const int* const unit_order = array_at<int>(at, Array::order);
   OrderArguments translation{unit_order, nullptr, nullptr,           array_at<int>(at, Array::lengths), nullptr, 0,
@@ -314,7 +314,7 @@ std::vector<ProgramNode> RecurrenceProgram::nodes(ArrayPlaces at, std::int64_t s
     translation.order = array_at<int>(at, Array::row_places);
     translation.bias = has_input_bias ? array_at<float>(at, Array::input_bias) : nullptr;
     translation.stride = sequences.input_stride != 0 ? sequences.input_stride : network.rows();
-    translate(kToInputOrder, sequences.input, at[Array::input], count * network.batch, (input_row + 15) / 16 * 16);
+    translate(kToInputOrder, sequences.input, at[Array::input], count * state.samples, (input_row + 15) / 16 * 16);
     translation.order = unit_order;
     add_launch(nodes, at, first, count);
     if (sequences.output) {

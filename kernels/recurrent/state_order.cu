@@ -13,6 +13,10 @@
 #include "kernels/persistent/elements.cuh"
 #include "kernels/persistent/word.cuh"
 
+// Samples of the caller; a plan may compute more, which stay zero.
+constexpr int kCallerBatch = ONCHIP_CALLER_BATCH;
+static_assert(kCallerBatch <= kBatch, "all samples of the caller are computed");
+
 // A state that shared memory holds is read from there, because its units lie far apart.
 constexpr bool kStagesState = ONCHIP_STATE_IN_SPANS == 0;
 
@@ -42,8 +46,9 @@ extern "C" __global__ void __launch_bounds__(512) set_lengths(const onchip::Leng
   }
 }
 
-// One block per (step, sample): [steps, kBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits, kGates],
-// the rows of each unit in their own order; places without a unit, and steps beyond a sample's length, become zero.
+// One block per (step, sample): [steps, kCallerBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits,
+// kGates], the rows of each unit in their own order; places without a unit, and steps beyond a sample's length, which is
+// 0 of samples beyond the caller's, become zero.
 extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArguments a) {
   constexpr int kElements = kStateUnits * kGates;
   const int step = a.first_step + blockIdx.x / kBatch, sample = blockIdx.x % kBatch;
@@ -53,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
   }
   __syncthreads();
   if (step < a.lengths[sample]) {
-    const long long from = (caller_step(a, step, sample) * kBatch + sample) * a.stride;
+    const long long from = (caller_step(a, step, sample) * kCallerBatch + sample) * a.stride;
     for (int i = threadIdx.x; i < kGates * kHidden; i += blockDim.x) {
       const u32 bits = a.from ? load_element(a.from, from + i) : 0;
       store_element(shared_memory, a.order[i], a.bias ? to_bits(element(&bits, 0) + a.bias[i]) : bits);
@@ -66,20 +71,20 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
   }
 }
 
-// One block: the initial state [kBatch, kHidden] -> a state; places without a unit become zero.
+// One block: the initial state [kCallerBatch, kHidden] -> a state; places without a unit or a sample become zero.
 extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArguments a) {
   for (int i = threadIdx.x; i < kStateStride / 16; i += blockDim.x) {
     static_cast<Word*>(a.to)[i] = {0, 0, 0, 0};
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kBatch * kHidden; i += blockDim.x) {
+  for (int i = threadIdx.x; i < kCallerBatch * kHidden; i += blockDim.x) {
     const int sample = i / kHidden, unit = i - sample * kHidden;
     store_element(a.to, l2_index(a.order[unit], sample), canonical(load_element(a.from, i)));
   }
 }
 
-// One block per step of the launch: the states of the launch -> [steps, kBatch, kHidden]; steps beyond a sample's length
-// become zero.
+// One block per step of the launch: the states of the launch -> [steps, kCallerBatch, kHidden]; steps beyond a sample's
+// length become zero.
 extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderArguments a) {
   const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * (kStateStride / 16);
   const void* state = from;
@@ -92,9 +97,9 @@ extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderAr
     state = shared_memory;
   }
   const int step = a.first_step + blockIdx.x;
-  for (int sample = 0; sample < kBatch; ++sample) {
+  for (int sample = 0; sample < kCallerBatch; ++sample) {
     const bool inside = step < a.lengths[sample];
-    const long long to = ((inside ? caller_step(a, step, sample) : step) * kBatch + sample) * a.stride;
+    const long long to = ((inside ? caller_step(a, step, sample) : step) * kCallerBatch + sample) * a.stride;
     for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
       const u32 bits = load_element(state, kStagesState ? state_index(a.order[unit], sample) : l2_index(a.order[unit], sample));
       store_element(a.to, to + unit, inside ? bits : 0);
@@ -102,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderAr
   }
 }
 
-// One block per sample: its state after its last step, if that lies in this launch, -> [kBatch, kHidden]. `from`: the
+// One block per sample: its state after its last step, if that lies in this launch, -> [kCallerBatch, kHidden]. `from`: the
 // states [steps of the launch + 1, ...] with the one before the first.
 extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArguments a) {
   const int sample = blockIdx.x;
@@ -117,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArgu
   }
 }
 
-// One block per sample: the initial carry [kBatch, kHidden] -> float [kStateUnits, kBatchPadded], and back.
+// One block per sample: the initial carry [kCallerBatch, kHidden] -> float [kStateUnits, kBatchPadded], and back.
 extern "C" __global__ void __launch_bounds__(512) to_carry_order(const OrderArguments a) {
   const int sample = blockIdx.x;
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {

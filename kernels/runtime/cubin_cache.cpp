@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/cubin_cache.hpp"
 
-#include <unistd.h>
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -31,12 +33,53 @@ std::string hash_text(std::string_view bytes) {
   return text;
 }
 
+bool is_cached(const std::filesystem::path& path) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none);
+}
+
+void touch(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now(), ignored);
+}
+
+void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
+  using Time = std::filesystem::file_time_type;
+  constexpr std::chrono::hours kLongestPause(1);  // of somebody who is still writing
+  const Time now = Time::clock::now();
+  std::error_code ignored;
+  std::vector<std::pair<Time, std::filesystem::path>> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    const std::filesystem::path& path = entry.path();
+    constexpr std::array<std::string_view, 3> kOurs{".cubin", ".plan", ".tmp"};
+    if (!is_cached(path) || std::ranges::find(kOurs, path.extension().string()) == kOurs.end()) {
+      continue;
+    }
+    const bool is_temporary = path.extension() == ".tmp";
+    const Time written = entry.last_write_time(ignored);
+    if (is_temporary && now - written > kLongestPause) {
+      std::filesystem::remove(path, ignored);
+      continue;
+    }
+    bytes += entry.file_size(ignored);
+    if (!is_temporary) {
+      files.emplace_back(written, path);
+    }
+  }
+  std::ranges::sort(files);
+  for (auto file = files.begin(); file != files.end() && bytes > kMostCachedBytes; ++file) {
+    bytes -= std::filesystem::file_size(file->second, ignored);
+    std::filesystem::remove(file->second, ignored);
+  }
+}
+
 std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  std::string bytes;
+  try {
+    bytes = MappedFile(path).bytes();
+  } catch (const InputError&) {
     return std::nullopt;
   }
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (bytes.size() < kMagic.size() + kHashDigits || !bytes.starts_with(kMagic)) {
     return std::nullopt;
   }
@@ -56,30 +99,41 @@ std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::str
     return std::nullopt;
   }
   entry.cubin.assign(rest.begin() + static_cast<std::ptrdiff_t>(key_size), rest.end());
+  touch(path);
   return entry;
 }
 
-void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
-  static std::atomic<unsigned> count{0};
+void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
+                  const std::function<void(OutputFile&)>& write) {
   std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !is_cached(path)) {
+    return;
+  }
   std::filesystem::create_directories(path.parent_path(), ignored);
-  std::filesystem::path temporary = path;
-  temporary += "." + std::to_string(getpid()) + "." + std::to_string(count++) + ".tmp";
+  constexpr std::uintmax_t kBetween = kMostCachedBytes / 64;  // looking at all files takes a while
+  static std::atomic<std::uintmax_t> since = kBetween;
+  if ((since += bytes) > kBetween) {
+    since = 0;
+    make_room(path.parent_path(), bytes);
+  }
+  try {
+    OutputFile file(path);
+    write(file);
+    file.commit(/*synced=*/false);
+  } catch (const InputError&) {  // as said
+  }
+}
+
+void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
   std::ostringstream text;
   text << kMagic << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' '
        << entry.resources.stack_bytes << ' ' << entry.attempt << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
        << key;
   text.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
-  std::ofstream file(temporary, std::ios::binary);
-  file << text.view() << hash_text(text.view());
-  file.close();
-  std::error_code error;
-  if (file) {
-    std::filesystem::rename(temporary, path, error);
-  }
-  if (!file || error) {
-    std::filesystem::remove(temporary, ignored);
-  }
+  store_cached(path, text.view().size(), [&](OutputFile& file) {
+    file.write(text.view());
+    file.write(hash_text(text.view()));
+  });
 }
 
 }  // namespace onchip

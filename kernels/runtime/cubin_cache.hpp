@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled kernels on disk, each in a file of its own:
+// The folder of caches (cache_directory(), compiler.hpp), and in it compiled kernels, each in a file of its own:
 //   "onchip cubin 3\n", "registers spill_bytes stack_bytes attempt key_size cubin_size\n", key, cubin, and the hash of
 //   all that comes before it
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
+#include "model/base/output_file.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +20,18 @@ namespace onchip {
 // FNV-1a, 64 bits, as 16 hex digits. Not a defence against forgery: a hit also compares the whole key.
 std::string hash_text(std::string_view bytes);
 
+// All files of the folder together; those that were not used for longest make room.
+inline constexpr std::uintmax_t kMostCachedBytes = std::uintmax_t{4} << 30;
+
+bool is_cached(const std::filesystem::path& path);  // a folder or a pipe of that name is not
+void touch(const std::filesystem::path& path);      // it was used
+// Removes what is needed for so many more bytes, and what writers that were killed left.
+void make_room(const std::filesystem::path& directory, std::uintmax_t bytes);
+// Makes room and writes the file under a temporary name first, so that a reader sees a whole file or none. A failure is
+// no error, nor is what lies there under this name and is no file: it is a miss.
+void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
+                  const std::function<void(OutputFile&)>& write);
+
 struct CacheEntry {
   std::vector<char> cubin;
   ResourceReport resources;
@@ -26,7 +41,6 @@ struct CacheEntry {
 // Nothing if there is no such file, it is torn, or of another key.
 std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key);
 
-// Written beside its final place and renamed, so that a reader sees a whole file or none. Failures are no error.
 void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry);
 
 }  // namespace onchip

@@ -2,10 +2,11 @@
 #include "kernels/runtime/device_chip.hpp"
 
 #include "kernels/runtime/device.hpp"
+#include "model/base/error.hpp"
+#include "model/base/input_file.hpp"
 
-#include <optional>
+#include <algorithm>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -25,31 +26,32 @@ const std::vector<Chip>& all_shipped_chips() {
 
 }  // namespace
 
-Chip device_chip() {
-  constexpr std::string_view kMaker = "NVIDIA ";
+ChipFile device_chip_file() {
   const DeviceInfo info = device_info();
-  const std::string name = info.name.substr(info.name.starts_with(kMaker) ? kMaker.size() : 0);
-  std::optional<Chip> chip;
-  bool is_by_name = false;
-  for (const Chip& of : all_shipped_chips()) {
-    const bool is_alike = of.architecture == info.architecture && of.sm_count.value == info.sm_count;
-    if (of.name == name || (is_alike && !chip)) {
-      chip = of;
-      is_by_name = of.name == name;
-    }
+  if (const Chip* const chip = chip_of_gpu(all_shipped_chips(), info.name, info.sm_count)) {
+    return find_chip(chip->name);
   }
-  if (!chip) {
-    chip = find_chip("h200").chip;
+  throw InputError("no chip file is of this GPU, " + in_quotes(info.name) + " with " + std::to_string(info.sm_count) +
+                   " SMs: expected --chip NAME|FILE; docs/add-a-chip.md says how to add one");
+}
+
+Chip device_chip() {
+  const DeviceInfo info = device_info();
+  const std::vector<Chip>& chips = all_shipped_chips();
+  const Chip* const by_name = chip_of_gpu(chips, info.name, info.sm_count);
+  const auto alike = std::ranges::find_if(chips, [&](const Chip& of) {
+    return of.architecture == info.architecture && of.sm_count.value == info.sm_count;
+  });
+  Chip chip = by_name != nullptr ? *by_name : alike != chips.end() ? *alike : find_chip("h200").chip;
+  if (by_name == nullptr) {
+    chip.architecture = info.architecture;
+    chip.compute_capability_major.value = device_attribute(cudaDevAttrComputeCapabilityMajor);
+    chip.compute_capability_minor.value = device_attribute(cudaDevAttrComputeCapabilityMinor);
+    chip.l2_bytes.value = device_attribute(cudaDevAttrL2CacheSize);
   }
-  if (!is_by_name) {
-    chip->architecture = info.architecture;
-    chip->compute_capability_major.value = device_attribute(cudaDevAttrComputeCapabilityMajor);
-    chip->compute_capability_minor.value = device_attribute(cudaDevAttrComputeCapabilityMinor);
-    chip->l2_bytes.value = device_attribute(cudaDevAttrL2CacheSize);
-  }
-  chip->sm_count.value = info.sm_count;
-  chip->smem_bytes_per_block.value = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  return *chip;
+  chip.sm_count.value = info.sm_count;
+  chip.smem_bytes_per_block.value = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return chip;
 }
 
 }  // namespace onchip

@@ -10,4 +10,8 @@ namespace onchip {
 // CudaError where there is no device.
 Chip device_chip();
 
+// The shipped chip of that name with its numbers as they are in its file. Throws CudaError where there is no device,
+// and InputError where no chip has its name.
+ChipFile device_chip_file();
+
 }  // namespace onchip

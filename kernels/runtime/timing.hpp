@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way to time. Each of several ways to compute the same warms up; then all take samples in turns, so that what
-// disturbs the machine disturbs all of them alike. A way stops by itself once its median is known well enough.
+// The one way to time. Each of several ways to compute the same warms up; then their samples are interleaved, so that
+// what disturbs the machine disturbs all of them alike. A way stops by itself once its median is known well enough.
 #pragma once
 
 #include "model/base/statistics.hpp"

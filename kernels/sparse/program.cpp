@@ -68,6 +68,7 @@ CompileRequest compile_request(const SparseGeometry& geometry, const std::string
 CompileRequest compile_order_request(const SparseGeometry& geometry, const std::string& architecture) {
   CompileRequest request{"state_order", kStateOrderSource, architecture, state_defines(geometry)};
   define(request.defines, "line_words", geometry.line_words);
+  define(request.defines, "caller_batch", geometry.network.batch);
   define(request.defines, "plane_unit_bytes", geometry.plane_unit_bytes);
   define(request.defines, "state_in_spans", 0);
   return request;

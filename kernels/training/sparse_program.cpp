@@ -101,7 +101,7 @@ CompileRequest compile_request(const SparseRecurrence& recurrence, const Trainin
            {"hidden", size.hidden},
            {"batch", size.batch},
            {"blocks", recurrence.blocks},
-           {"turns", recurrence.turns},
+           {"sub_batches", recurrence.sub_batches},
            {"samples", recurrence.plan.samples},
            {"batch_padded", geometry.batch_padded},
            {"split", recurrence.plan.split},
@@ -227,26 +227,26 @@ struct SparseNodes {
             .ring_words = static_cast<long long>(pass.recurrence.ring_bytes / 16)};
   }
 
-  // A launch for each turn, and between them one that empties the ring.
-  void add_turns(std::vector<ProgramNode>& all, const ProgramNode& dense, const ProgramNode& prepare, ArrayPlaces at,
-                 bool is_backward) const {
+  // A launch for each sub-batch, and between them one that empties the ring.
+  void add_sub_batches(std::vector<ProgramNode>& all, const ProgramNode& dense, const ProgramNode& prepare,
+                       ArrayPlaces at, bool is_backward) const {
     const SparseArrays& of_pass = is_backward ? backward : forward;
     const SparseRecurrence& recurrence = (is_backward ? sparse->backward : sparse->forward).recurrence;
     SparseTrainingArguments arguments = arguments_of(dense);
     arguments.packed = array_at<std::uint32_t>(at, of_pass.packed);
     arguments.ring = array_at<char>(at, of_pass.ring);
     arguments.tables = array_at<std::int32_t>(at, of_pass.tables);
-    for (arguments.turn = 0; arguments.turn < recurrence.turns; ++arguments.turn) {
-      if (arguments.turn > 0) {
+    for (arguments.sub_batch = 0; arguments.sub_batch < recurrence.sub_batches; ++arguments.sub_batch) {
+      if (arguments.sub_batch > 0) {
         ProgramNode empty = with(prepare, prepared(at, is_backward, true));
         empty.label = dense.label + " ring";
         empty.stream = dense.stream;
         empty.after = {};
         all.push_back(std::move(empty));
-        arguments.bias_sums += sparse->backward.recurrence.bias_bytes / sizeof(float) / recurrence.turns;
+        arguments.bias_sums += sparse->backward.recurrence.bias_bytes / sizeof(float) / recurrence.sub_batches;
       }
       ProgramNode node = with(dense, arguments);
-      node.label += arguments.turn == 0 ? "" : " of turn " + std::to_string(arguments.turn);
+      node.label += arguments.sub_batch == 0 ? "" : " of sub-batch " + std::to_string(arguments.sub_batch);
       node.blocks = recurrence.blocks;
       node.threads = recurrence.geometry.threads;
       node.shared_bytes = recurrence.shared_bytes;
@@ -262,7 +262,7 @@ struct SparseNodes {
         all.push_back(with(node, prepared(at, is_backward, false)));
       } else if (node.cooperative) {
         const auto prepare = std::ranges::find(all, "prepare " + node.label, &ProgramNode::label);
-        add_turns(all, node, ProgramNode(*prepare), at, is_backward);
+        add_sub_batches(all, node, ProgramNode(*prepare), at, is_backward);
       } else if (node.label == "db") {
         all.push_back(with(node, arguments_of(node)));
       } else {

@@ -14,7 +14,7 @@ namespace onchip {
 namespace {
 
 constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-// Bytes of a lane. Careful ways free four tiles of 16 at most: that is quicker done by moving them to shared memory.
+// Bytes of a lane. Careful ways free four tiles of 16 at most: moving them to shared memory is faster.
 constexpr int kMostCarefulStack = 64;
 
 using Arguments = TrainingArguments;
@@ -263,7 +263,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"sms", shape.sms},
            {"units", plan.units},
            {"batch_groups", plan.batch_groups},
-           {"turns", plan.sub_batches},
+           {"sub_batches", plan.sub_batches},
            {"samples", shape.samples},
            {"split", plan.split},
            {"threads", shape.threads / plan.warp_groups},

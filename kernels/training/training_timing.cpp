@@ -18,7 +18,7 @@
 namespace onchip {
 namespace {
 
-// Of a node that is called so, or so and more: turns, and what belongs to a product.
+// Of a node that is called so, or so and more: sub-batches, and what belongs to a product.
 std::size_t part_of(std::string_view label) {
   constexpr std::array<std::pair<std::string_view, TrainingPart>, 6> kParts{{{"forward", TrainingPart::forward},
                                                                              {"backward", TrainingPart::backward},

@@ -109,7 +109,7 @@ std::vector<Remedy> remedies(const RecurrentQuestion& question, const Configurat
   return found;
 }
 
-// The quickest plan that may stream a part of the weights from L2.
+// The fastest plan that may stream a part of the weights from L2.
 PlannedNetwork streamed(const Chip& chip, const RecurrentCase& answer) {
   Configuration asked = answer.configuration;
   asked.network = answer.planned.network;
@@ -118,17 +118,17 @@ PlannedNetwork streamed(const Chip& chip, const RecurrentCase& answer) {
   return plan_network(chip, asked, row_profile(asked));
 }
 
-// What computes it instead: of what does not fit a library or a plan that streams, whichever is quicker; of what fits
-// such a plan, where it is clearly quicker.
+// What computes it instead: of what does not fit a library or a plan that streams, whichever is faster; of what fits
+// such a plan, where it is clearly faster.
 std::optional<PlannedNetwork> instead_of(const Chip& chip, const RecurrentCase& answer) {
   constexpr double kClearly = 0.99;
   PlannedNetwork other = streamed(chip, answer);
   const Prediction& prediction = answer.planned.prediction;
   if (prediction.footprint.fits) {
-    const bool is_quicker = other.prediction.step_us < kClearly * prediction.step_us;
-    return is_quicker && other.prediction.footprint.fits ? std::optional(std::move(other)) : std::nullopt;
+    const bool is_faster = other.prediction.step_us < kClearly * prediction.step_us;
+    return is_faster && other.prediction.footprint.fits ? std::optional(std::move(other)) : std::nullopt;
   }
-  PlannedNetwork library = quickest_library(chip, answer.planned.network);
+  PlannedNetwork library = fastest_library(chip, answer.planned.network);
   return other.prediction.footprint.fits && other.prediction.step_us < library.prediction.step_us ? other : library;
 }
 
@@ -186,7 +186,7 @@ PredictAnswer predict(const RecurrentQuestion& question) {
   const Configuration& configuration = question.configuration;
   PredictAnswer answer{{chip.name, configuration, decided_by_model(chip, configuration, row_profile(configuration))}};
   const Prediction& prediction = answer.answer.planned.prediction;
-  PlannedNetwork library = quickest_library(chip, answer.answer.planned.network);
+  PlannedNetwork library = fastest_library(chip, answer.answer.planned.network);
   if (!prediction.footprint.fits || library.prediction.step_us < prediction.step_us) {
     answer.instead = std::move(library);
   }
@@ -211,8 +211,8 @@ RankOf<RecurrentCase> rank(const RecurrentQuestion& question) {
     one.why = std::move(ranked.why);
     if (ranked.planned) {
       one.is_on_chip = is_on_chip(ranked.planned->plan);
-      answer.has_fitting |= one.is_on_chip && ranked.planned->prediction.footprint.fits;
       one.answer = {chip.name, configuration, {std::move(*ranked.planned)}};
+      answer.has_fitting |= one.answer->fits();
     }
   }
   return answer;

@@ -34,7 +34,9 @@ struct RecurrentCase {
   Configuration configuration;  // what was asked: mask and seed are from here
   ChosenPlan planned;           // what was found
 
-  bool fits() const { return planned.prediction.footprint.fits; }
+  bool runs() const { return planned.prediction.footprint.fits; }        // and has a time
+  bool fits() const { return runs() && keeps_weights(planned.plan); }  // weights stay on the chip
+  std::string_view tier() const { return is_on_chip(planned.plan) ? name(tier_of(planned.plan)) : ""; }
 };
 inline PlanTime plan_time(const RecurrentCase& answer) {
   return plan_time(answer.planned);
@@ -53,13 +55,13 @@ struct FitAnswer {
   RecurrentCase answer;                    // the size that was asked for, or else the largest that fits
   std::optional<RecurrentCase> next = {};  // beside the largest: the next granule, which does not fit
   std::vector<Remedy> to_fit = {};         // of what does not fit
-  // The quickest way to compute what does not fit all the same; or one that streams weights, where that is quicker.
+  // The fastest way to compute what does not fit all the same; or one that streams weights, where that is faster.
   std::optional<PlannedNetwork> instead = {};
 
   bool fits() const { return answer.fits(); }
 };
-// Without a hidden size the largest that fits is sought; if none does, the smallest is the answer. Unless asked
-// otherwise, what fits stays in registers and shared memory.
+// Without a hidden size the largest that fits is sought; if none does, the smallest is the answer. Where it is asked
+// for (--tier streamed), weights may be streamed: then the largest that runs.
 FitAnswer fit(const RecurrentQuestion& question, const Decide& decide = decided_by_model);
 // That largest size alone, of the question's chip and granule.
 Capacity largest_network(const RecurrentQuestion& question, const Configuration& configuration,
@@ -69,9 +71,9 @@ Capacity largest_network(const RecurrentQuestion& question, const Configuration&
 
 struct PredictAnswer {
   RecurrentCase answer;
-  std::optional<PlannedNetwork> instead = {};  // the fastest library, where it is quicker or the network does not fit
+  std::optional<PlannedNetwork> instead = {};  // the fastest library, where it is faster or no plan runs
 
-  bool fits() const { return answer.fits(); }
+  bool fits() const { return answer.runs(); }  // a time is the answer
 };
 PredictAnswer predict(const RecurrentQuestion& question);
 

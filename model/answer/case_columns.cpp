@@ -101,12 +101,12 @@ Columns<RecurrentCase> make_recurrent_columns(Binding binding) {
   columns.add_all(configuration_table(), found_configuration);
   columns.add("plan", "", "as text, which `--plan` takes; JSON: also every field by name",
               [](const Row& row) { return to_json(row.planned.plan); });
-  columns.add_to_json("tier", "where weights may lie", [](const Row& row) {
-    return is_on_chip(row.planned.plan) ? name(tier_of(row.planned.plan)) : std::string_view();
-  });
+  columns.add("tier", "", "where weights lie at most: registers, shared_memory, streamed; of a library empty",
+              &Row::tier);
   columns.add_to_json("refused_plan", "the model's choice, which the compiler spills",
                       [](const Row& row) { return row.planned.refused ? to_string(*row.planned.refused) : ""; });
-  columns.add("fits", "", "whether the plan has room on the chip", &Row::fits);
+  columns.add("fits", "", "whether all weights stay on the chip", &Row::fits);
+  columns.add("runs", "", "whether it runs, as what reads weights in every step does, too", &Row::runs);
   columns.add_to_json("registers_in_doubt", "whether the compiler may say otherwise",
                       of_prediction([](const Prediction& of) { return of.footprint.registers_in_doubt; }));
   columns.add("binding", "", "the resource that is used most, or the largest term of the time",

@@ -46,7 +46,7 @@ struct WhatIfOf : ComparedOf<SideOf<C>> {
   std::optional<std::vector<Sensitivity>> sensitivity = {};  // of the base
   std::optional<std::vector<OneMore>> one_more = {};         // of the base
 
-  bool fits() const { return this->base.fits(); }
+  bool fits() const { return plan_time(this->base).fits; }
 };
 
 // The answer with each change alone and all together. Ranking the chip's numbers takes the longest, and may be left

@@ -105,9 +105,9 @@ Reach find_reach(int worst, int best, const Misses& misses, int samples, int rip
   for (const auto& [choice, miss] : asked) {
     nearest = std::min(nearest, miss);
   }
-  constexpr double kAlike = 1e-3;
+  constexpr double kAsNear = 1e-3;
   reach.nearest = std::ranges::find_if(asked, [&](const auto& one) {
-                    return one.second <= nearest + kAlike * std::abs(nearest);
+                    return one.second <= nearest + kAsNear * std::abs(nearest);
                   })->first;
   bool failed = false;
   for (const auto& one : asked) {

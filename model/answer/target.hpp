@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must a chip have at least, so that a network fits or a step is quick enough? From a target to the least of each
+// What must a chip have at least, so that a network fits or a step is fast enough? From a target to the least of each
 // number alone, and of two numbers to what more of one saves of the other.
 #pragma once
 

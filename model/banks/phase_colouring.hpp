@@ -82,8 +82,8 @@ class PhaseColouring {
     set_free(free_at_lane_, lane, phase);
   }
 
-  // The path from `lane` whose edges have phases `a` and `b` in turns, with the two exchanged: frees `a` at the lane.
-  // The path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`.
+  // The path from `lane` whose edges alternate between phases `a` and `b`, with the two exchanged: frees `a` at the
+  // lane. The path cannot end at the set where `a` is free, because it would come to a set by an edge of phase `a`.
   void swap_from_lane(int lane, int a, int b) {
     path_.clear();
     for (int at = lane, phase = a; at != kNone;) {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -28,11 +29,16 @@ ShippedFolder shipped_folder(const char* name, const char* variable, const char*
   if (const char* chosen = std::getenv(variable); chosen && *chosen) {
     return {chosen, true};
   }
-  // From bin/, from lib/ and from lib/x86_64-linux-gnu/.
-  const fs::path own = own_file().parent_path();
-  for (const fs::path& above : {own.parent_path(), own.parent_path().parent_path()}) {
-    std::error_code absent;
-    if (fs::path folder = above / "share/onchip" / name; fs::is_directory(folder, absent)) {
+  // Only from where an installation puts programs and libraries: above a build folder anybody may have put files.
+  std::error_code absent;
+  const fs::path folder_of_own = own_file().parent_path();
+  const std::string own = folder_of_own.string();
+  for (const std::string within : {"/" ONCHIP_BINDIR, "/" ONCHIP_LIBDIR}) {
+    if (!own.ends_with(within) || fs::exists(folder_of_own / "CMakeCache.txt", absent)) {
+      continue;
+    }
+    if (fs::path folder = own.substr(0, own.size() - within.size()) + "/share/onchip/" + name;
+        fs::is_directory(folder, absent)) {
       return {std::move(folder), false};
     }
   }

@@ -19,7 +19,8 @@ std::vector<std::string> read_record(std::string_view text, std::size_t& place, 
                                      std::string_view file_name) {
   std::vector<std::string> cells(1);
   const long first_line = line;
-  bool quoted = false;
+  std::size_t line_begin = place;
+  bool quoted = false, closed = false;  // the cell is in quotes, which are open, or closed
   for (; place < text.size(); ++place) {
     const char character = text[place];
     if (quoted) {
@@ -28,17 +29,25 @@ std::vector<std::string> read_record(std::string_view text, std::size_t& place, 
         ++place;
       } else if (character == '"') {
         quoted = false;
+        closed = true;
       } else {
-        line += character == '\n' ? 1 : 0;
+        if (character == '\n') {
+          ++line;
+          line_begin = place + 1;
+        }
         cells.back() += character;
       }
-    } else if (character == '"' && cells.back().empty()) {
+    } else if (character == '"' && cells.back().empty() && !closed) {
       quoted = true;
     } else if (character == ',') {
       cells.emplace_back();
+      closed = false;
     } else if (character == '\n') {
       ++place;
       break;
+    } else if (character == '"' || (closed && character != '\r')) {
+      throw InputError(file_name, line, static_cast<long>(place - line_begin) + 1,
+                       "a field has a quote inside: expected the whole field in quotes, and its own quotes twice");
     } else if (character != '\r') {
       cells.back() += character;
     }
@@ -116,6 +125,11 @@ std::string to_aligned(const Table& table) {
     add(row);
   }
   return text;
+}
+
+std::vector<std::string> parse_csv_row(std::string_view text, std::string_view file_name, long line) {
+  std::size_t place = 0;
+  return read_record(text, place, line, file_name);
 }
 
 Table parse_csv(std::string_view text, std::string_view file_name) {

@@ -34,9 +34,11 @@ std::size_t find_column(const std::vector<std::string>& columns, std::string_vie
 std::string to_aligned(const Table& table);
 
 // A CSV file with a header line. Throws InputError with file and line for rows of another length, quotes that do not
-// close, columns without a name or with the same one.
+// close or stand inside a field, columns without a name or with the same one.
 Table read_csv(const std::filesystem::path& file);
 Table parse_csv(std::string_view text, std::string_view file_name);
+// The cells of one row, which begins in this line of the file.
+std::vector<std::string> parse_csv_row(std::string_view text, std::string_view file_name, long line);
 
 // Access by column name; throws InputError naming the file and what it has instead.
 class CsvReader {

@@ -35,22 +35,24 @@ std::string normalised(std::string_view name) {
   return result;
 }
 
+// "NVIDIA A100-SXM4-40GB" -> "nvidia", "a100", "sxm4", "40gb"
+std::vector<std::string> words(std::string_view text) {
+  std::vector<std::string> list{""};
+  for (const char character : text) {
+    if (const std::string letter = normalised({&character, 1}); !letter.empty()) {
+      list.back() += letter;
+    } else if (!list.back().empty()) {
+      list.emplace_back();
+    }
+  }
+  if (list.back().empty()) {
+    list.pop_back();
+  }
+  return list;
+}
+
 // Whether all words of `asked` are words of the name: "h100" and "4090" are enough where one chip alone has them.
 bool has_words(std::string_view name, std::string_view asked) {
-  const auto words = [](std::string_view text) {
-    std::vector<std::string> list{""};
-    for (const char character : text) {
-      if (const std::string letter = normalised({&character, 1}); !letter.empty()) {
-        list.back() += letter;
-      } else if (!list.back().empty()) {
-        list.emplace_back();
-      }
-    }
-    if (list.back().empty()) {
-      list.pop_back();
-    }
-    return list;
-  };
   const std::vector<std::string> of_name = words(name), of_asked = words(asked);
   return !of_asked.empty() && std::ranges::all_of(of_asked, [&](const std::string& word) {
     return std::ranges::find(of_name, word) != of_name.end();
@@ -228,6 +230,27 @@ ChipFile find_chip(std::string_view name_or_file) {
     }
   }
   throw InputError(message + (message.back() == '?' ? " " : "; ") + "docs/add-a-chip.md says how to add one");
+}
+
+const Chip* chip_of_gpu(std::span<const Chip> chips, std::string_view gpu, int sms) {
+  const Chip* best = nullptr;
+  int most = 0;
+  for (const Chip& chip : chips) {
+    int score = 0;  // words that the GPU's name has before those that it lacks, "SXM" or "Jetson"
+    bool is_another = chip.sm_count != sms, has_any = false;
+    for (const std::string& word : words(chip.name)) {
+      const bool has = has_words(gpu, word);
+      const bool is_model = word.find_first_of("0123456789") != std::string::npos && !word.ends_with("gb");
+      is_another |= is_model && !has;
+      has_any |= has;
+      score += has ? 4 : -1;
+    }
+    if (has_any && !is_another && (best == nullptr || score > most)) {
+      best = &chip;
+      most = score;
+    }
+  }
+  return best;
 }
 
 std::vector<std::string> shipped_chips() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine instructions of a kernel's step by the pipe that takes them, and how quickly the instruction caches supply
+// Machine instructions of a kernel's step by the pipe that takes them, and how fast the instruction caches supply
 // them.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -26,6 +27,20 @@ std::vector<char> tiles_in_shared(const DenseGeometry& geometry) {
   return in_shared;
 }
 
+// The sum of floor((a * i + b) / m) over i from 0 to n - 1.
+std::int64_t floor_sum(std::int64_t n, std::int64_t m, std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  while (n > 0) {
+    sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+    const std::int64_t end = a % m * n + b % m;
+    a %= m;
+    n = end / m;
+    b = end % m;
+    std::swap(m, a);
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::vector<int> stream_lengths(const DenseGeometry& geometry, const WordMask& mask) {
@@ -40,6 +55,9 @@ std::vector<int> stream_lengths(const DenseGeometry& geometry, const WordMask& m
         lengths.data() + static_cast<std::size_t>(unit / units) * geometry.threads + row_of_sm % 16 / 2 * 4;
     const std::uint16_t* const spans = mask.of_span.data() + static_cast<std::size_t>(row) * mask.spans;
     for (int span = 0; span < mask.spans; ++span) {
+      if (spans[span] == 0) {
+        continue;
+      }
       int* const lanes = of_sm + span / spans_of_warp * kWarp;
       const int tile = span % spans_of_warp * 2 * row_tiles_of_sm + row_of_sm / 16;
       // Lane c of the row has the words of columns 8 c ... 8 c + 7, two of each half.
@@ -97,22 +115,19 @@ int expected_bank_words(const DenseGeometry& geometry, double share) {
   // how much longer some are than the mean one, because other lanes have rows beyond the last.
   constexpr double kDeviations = 7, kOfStream = 4;
   const int tiles = geometry.warp_tiles, rows = geometry.units_per_sm * geometry.gates;
-  const int all_spans = geometry.spans, spans_of_warp = geometry.warp_spans;
-  const int tiles_of_rows = geometry.row_tiles;
-  double words = 0, of_warp = 0;  // that there may be: of an SM, and of a warp that has all of its spans
-  int due = 0;                    // of the next tile in shared memory (shared_tiles_before()), in parts of `tiles`
-  for (int span = 0; span < spans_of_warp; ++span) {
-    const int warps = all_spans / spans_of_warp + (span < all_spans % spans_of_warp ? 1 : 0);  // that have so many
-    for (int tile = 0; tile < 2 * tiles_of_rows; ++tile) {
-      due += geometry.shared_tiles;
-      if (due >= tiles) {
-        due -= tiles;
-        const double of_tile = 8.0 * std::min(16, rows - tile % tiles_of_rows * 16);
-        words += warps * of_tile;
-        of_warp += of_tile;
-      }
-    }
-  }
+  const int tiles_of_rows = geometry.row_tiles, halves = 2 * geometry.warp_spans;
+  // Of the first so many halves of a warp's spans, the words there may be in shared memory: those of whole tiles,
+  // without the rows that the last of each half lacks.
+  const auto words_of = [&](std::int64_t some) {
+    const std::int64_t shared = geometry.shared_tiles, step = tiles_of_rows * shared;
+    const std::int64_t last = floor_sum(some, tiles, step, step) - floor_sum(some, tiles, step, step - shared);
+    const int of_tiles = shared_tiles_before(static_cast<int>(some) * tiles_of_rows, geometry.shared_tiles, tiles);
+    return 8.0 * (16.0 * of_tiles - static_cast<double>((16 * tiles_of_rows - rows) * last));
+  };
+  // That there may be: of a warp that has all of its spans, and of an SM, whose last warp has fewer.
+  const double of_warp = words_of(halves);
+  const double words =
+      geometry.spans / geometry.warp_spans * of_warp + words_of(2 * (geometry.spans % geometry.warp_spans));
   const double deviation = std::sqrt(share * (1 - share));
   const double longest = kLaneWords * geometry.shared_tiles;
   const double fullest = (share * words + kDeviations * deviation * std::sqrt(words)) / kWarp +

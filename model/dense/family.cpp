@@ -16,9 +16,6 @@ void check(const Recurrent& network, const DensePlan& plan) {
           "fp16 or bf16, which the tensor cores of dense_persistent multiply, found " +
               std::string(info(network.precision).name));
   require(plan.threads % 32 == 0, "threads in whole warps of 32, found " + std::to_string(plan.threads));
-  require(network.batch % plan.batch_groups == 0, "batch_groups that divide the batch of " +
-                                                      std::to_string(network.batch) + ", found " +
-                                                      std::to_string(plan.batch_groups));
   require(plan.batch_groups == 1 || plan.exchange == ExchangeProtocol::lamport ||
               plan.exchange == ExchangeProtocol::cluster,
           "batch_groups=1 with a barrier of all SMs, found " + std::to_string(plan.batch_groups));
@@ -27,12 +24,18 @@ void check(const Recurrent& network, const DensePlan& plan) {
           "sms of a cluster to be a power of two of at most 16, found " + std::to_string(plan.sms));
   require(plan.line_words == kLineWords || plan.exchange != ExchangeProtocol::cluster,
           "line_words=8 in a cluster, whose state has no lines, found " + std::to_string(plan.line_words));
+  require(plan.padded_samples == 0 || plan.padded_samples > network.batch,
+          "padded_samples above the batch of " + std::to_string(network.batch) + ", found " +
+              std::to_string(plan.padded_samples));
   const DenseGeometry geometry(network, plan);
+  require(geometry.samples % plan.batch_groups == 0, "batch_groups that divide the " +
+                                                         std::to_string(geometry.samples) + " samples, found " +
+                                                         std::to_string(plan.batch_groups));
   const int step = 2 * geometry.sample_tiles;
   require(plan.loads_in_flight % step == 0, "loads_in_flight in multiples of " + std::to_string(step) + ", found " +
                                                 std::to_string(plan.loads_in_flight));
   constexpr int kMostSpansInFlight = 16;
-  require_range("loads_in_flight", plan.loads_in_flight, 1, (network.batch + 7) / 8 * 2 * kMostSpansInFlight);
+  require_range("loads_in_flight", plan.loads_in_flight, 1, (geometry.samples + 7) / 8 * 2 * kMostSpansInFlight);
   require_range("shared_tiles", plan.shared_tiles, 0, geometry.warp_tiles);
   const int most_words = plan.storage == Storage::bitmap ? kLaneWords * plan.shared_tiles * plan.warps() : 0;
   require_range("bank_words", plan.bank_words, 0, most_words);

@@ -9,8 +9,9 @@ namespace onchip {
 DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
     : DensePlan(plan), network(of_network), gates(info(of_network.cell).gates) {
   const int element = info(network.precision).bytes;
-  batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
-  group_batch = network.batch / batch_groups;
+  samples = std::max(padded_samples, network.batch);
+  batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(samples)));
+  group_batch = samples / batch_groups;
   sample_tiles = (group_batch + 7) / 8;
   has_part_tile = group_batch > 8 && group_batch % 8 != 0;
 
@@ -20,7 +21,7 @@ DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
   spans = (state_units + kSpanUnits - 1) / kSpanUnits;
   exchange_bytes = std::int64_t{spans} * kSpanUnits * group_batch * element;  // the samples of the batch alone
   state_stride = batch_groups * line_bytes(exchange_bytes, line_words);
-  input_bytes = std::int64_t{state_units} * network.batch * gates * element;
+  input_bytes = std::int64_t{state_units} * samples * gates * element;
 
   warp_spans = (spans + warps() - 1) / warps();
   has_uneven_spans = spans % warps() != 0;

@@ -38,6 +38,7 @@ constexpr Field<P> kFields[] = {
         .usually(1)
         .define()
         .option("N", "Share the samples out to this many groups of SMs, each with all weights."),
+    number<&P::padded_samples>("padded_samples", 0, kMostSamples).usually(0),
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ struct DensePlan {
   int shared_tiles = 0;         // of a warp's tiles, in shared memory
   int bank_words = 0;           // bitmap: room for words of these tiles in each bank of shared memory, of an SM
   int batch_groups = 1;         // that share the samples out, evenly
+  int padded_samples = 0;       // that are computed, where more than the batch share out better; 0: the batch
 
   int block_threads() const { return threads; }
   int warps() const { return threads / 32; }

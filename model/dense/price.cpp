@@ -65,6 +65,11 @@ double expanding_cycles(const Chip& chip, const DenseGeometry& geometry) {
                   all * instruction_supply_cycles(chip, step_instructions(geometry, chip.cost)));
 }
 
+// Of a warp's products, those that wait for one another.
+double dependent_products(const DenseGeometry& geometry) {
+  return static_cast<double>(geometry.span_tiles) * geometry.warp_spans / geometry.product_chains;
+}
+
 double issue_of_product(const Chip& chip, const DenseGeometry& geometry) {
   return chip.tensor_issue_cycles *
          (geometry.storage == Storage::structured_2_4 ? chip.cost[Cost::structured_product] : 1);
@@ -74,8 +79,7 @@ Products product_cycles(const Chip& chip, const DenseGeometry& geometry) {
   const double warps_per_partition = std::ceil(busy_warps(geometry) / chip.partitions);
   const double tiles = geometry.warp_tiles;
   const double issue = warps_per_partition * tiles * geometry.sample_tiles * issue_of_product(chip, geometry);
-  const double chain = static_cast<double>(geometry.span_tiles) * geometry.warp_spans / geometry.product_chains *
-                       chip.tensor_latency_cycles;
+  const double chain = dependent_products(geometry) * chip.tensor_latency_cycles;
   const double shared_tiles = static_cast<double>(geometry.shared_tiles) * busy_warps(geometry);
   // In a cluster the state comes from shared memory, too, once.
   const bool in_cluster = geometry.exchange == ExchangeProtocol::cluster;
@@ -251,12 +255,13 @@ Price price(const Chip& chip, const DenseGeometry& geometry) {
   result.terms.add("reduction", cycles.reduction * us_per_tensor_cycle);
   result.terms.add("activation", cycles.activation * us_per_tensor_cycle);
   // The floor: the tensor cores' products, spread evenly; and a word of another SM, multiplied, added to the
-  // other warps' sums through shared memory, and finished. In a
-  // cluster words come more quickly than through L2, by how much is not known.
+  // other warps' sums through shared memory, and finished. All of it is in the terms, too. In a cluster words come
+  // faster than through L2, by how much is not known.
   const double tiles = 1.0 * geometry.spans * geometry.span_tiles * geometry.row_tiles;
   const double signal = geometry.exchange == ExchangeProtocol::cluster ? 0 : least_signal_cycles(chip, geometry.sms);
   const double meeting = geometry.gates > 1 ? chip.shuffle_latency_cycles.value : 0;
-  const double finished = chip.tensor_latency_cycles + chip.lds_latency_cycles + meeting +
+  const double product = std::min(1.0, dependent_products(geometry)) * chip.tensor_latency_cycles;
+  const double finished = product + chip.lds_latency_cycles + meeting +
                           info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles;
   result.floor_us = std::max(least_products_us(chip, geometry, tiles), (signal + finished) * us_per_cycle);
   result.below_us = result.above_us = half_interval_us(chip, exchange + staging, result.terms.total());

@@ -3,7 +3,7 @@
 // evaluates and the calibration fits (kernels/microbench/fit.cpp). What a step waits for it where it overlaps
 // with computing: pipelined_cycles() in model/sparse/price.cpp.
 //
-//   cycles = latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
+//   cycles = signal + 3 * lds_latency + latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
 //            + per_warp * warps + 2 block barriers
 //   late_bytes = 128 for each line of L2 that the state lies in, half as many for the first 256 of them
 //   rounds     = ceil(16-byte words of a thread / loads in flight)
@@ -14,7 +14,7 @@
 // with 8 of them, 1.62 with 4, 1.82 with 2, 2.37 with 1), and the first while the last SM's are on their way; a round
 // trip is for words beyond those first in flight, with the looks at them; a thread looks at its words one after the
 // other, each behind a branch, but where all threads have one word there is none in the loop (exchange.cuh), which is
-// some 50 cycles quicker; and every warp that polls is in the others' way. SMs that write little have lines of their
+// some 50 cycles faster; and every warp that polls is in the others' way. SMs that write little have lines of their
 // own (line_words_for in model/exchange/state.hpp); where they share them, it takes longer than this says.
 #pragma once
 
@@ -54,10 +54,19 @@ struct ExchangeCycles {
   double latency = 0;  // until the first words are there, with both block barriers
   double copying = 0;  // until all are in shared memory
 };
+// From the last sum of an SM to the first word in another: through the outbox and the state, both in shared memory, and
+// the signal between them, which no exchange does without; then what storing and polling take beyond these.
+inline double through_shared_cycles(const Chip& chip) {
+  constexpr int kThroughShared = 3;  // written and read: the state, and the outbox
+  return kThroughShared * chip.lds_latency_cycles;
+}
+inline double first_word_cycles(const Chip& chip) {
+  return chip.signal_cycles + through_shared_cycles(chip) + chip.exchange_latency_cycles;
+}
 inline ExchangeCycles exchange_cycles(const Chip& chip, const Exchange& exchange) {
   const std::array<double, 6> terms = exchange_terms(chip.cost, exchange);
-  return {chip.exchange_latency_seconds * chip.clock_hz + chip.exchange_per_sm_cycles * terms[1] +
-              chip.exchange_per_warp_cycles * terms[5] + 2 * block_barrier_cycles(chip, exchange.threads),
+  return {first_word_cycles(chip) + chip.exchange_per_sm_cycles * terms[1] + chip.exchange_per_warp_cycles * terms[5] +
+              2 * block_barrier_cycles(chip, exchange.threads),
           terms[2] / chip.exchange_bytes_per_cycle_per_sm + chip.exchange_round_trip_cycles * terms[3] +
               chip.exchange_per_word_cycles * terms[4]};
 }
@@ -113,7 +122,7 @@ inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int t
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
 // block barrier, before the part of the next state is complete. All of it has come before any of it is used.
 //
-//   cycles = latency + per_sm * sms + per_warp * warps + bytes / bytes_per_cycle + per_byte_and_sm * bytes * sms
+//   cycles = signal + 3 * lds_latency + latency + per_sm * sms + per_warp * warps + bytes / bytes_per_cycle + per_byte_and_sm * bytes * sms
 //            + 2 block barriers
 //
 // What the constants are multiplied with, in this order.

@@ -6,6 +6,7 @@
 #include "model/plan/choices.hpp"
 #include "model/workload/recurrent.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -23,7 +24,8 @@ struct StateGeometry {
   int units_per_sm = 0;
   int state_units = 0;
   int blocks = 0;                   // all SMs that take part
-  int batch_padded = 1;             // samples that the carry has room for: the power of two at or above the batch
+  int samples = 1;                  // that are computed: the network's batch, or more
+  int batch_padded = 1;             // samples that the carry has room for: the power of two at or above them
   std::int64_t exchange_bytes = 0;  // the state of one batch group, as exchanged
   std::int64_t state_stride = 0;    // bytes in L2 from one state to the next, of all batch groups
   std::int64_t barrier_bytes = 4;   // in L2, for barriers and flags of all SMs

@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
+#include <map>
 
 namespace onchip {
 namespace {
@@ -88,30 +91,28 @@ const Prediction* prediction_of(const Answered& row) {
   return step != nullptr ? step->prediction : nullptr;
 }
 
-// Whether some family's plan has such a number; of those without it is 0.
-template <typename... P>
-Number_of plan_number(std::type_identity<std::variant<P...>>, std::string_view name) {
-  const auto has = [&](const auto& table) {
-    return std::ranges::any_of(table, [&](const auto& field) { return field.is_number() && field.name == name; });
-  };
-  if (!(has(fields(P{})) || ...)) {
-    return {};
-  }
-  return [kept = std::string(name)](const Answered& row) {
-    const auto* step = std::get_if<SweptStep>(&row.of);
-    if (step == nullptr || step->plan == nullptr) {
+const RecurrentPlan* plan_of(const Answered& row) {
+  const auto* step = std::get_if<SweptStep>(&row.of);
+  return step != nullptr ? step->plan : nullptr;
+}
+
+// A number of a family's plan; of plans without it 0.
+Number_of plan_number(std::string_view name) {
+  return [name](const Answered& row) {
+    const RecurrentPlan* of_row = plan_of(row);
+    if (of_row == nullptr) {
       return kUnknown;
     }
     return std::visit(
         [&](const auto& plan) {
           for (const auto& field : fields(plan)) {
-            if (field.is_number() && field.name == kept) {
+            if (field.is_number() && field.name == name) {
               return static_cast<double>(field.get(plan));
             }
           }
           return 0.0;
         },
-        *step->plan);
+        *of_row);
   };
 }
 
@@ -142,45 +143,23 @@ Number_of of_what_runs(Of of) {
   };
 }
 
-std::vector<std::string> number_names() {
-  std::vector<std::string> names{"fits"};
-  for (const auto& number : kNumbers) {
-    names.emplace_back(number.name);
-  }
-  for (const auto& time : kTimes) {
-    names.emplace_back(time.name);
-  }
-  for (const auto& number : kInference) {
-    names.emplace_back(number.name);
-  }
-  for (const auto& number : kTraining) {
-    names.emplace_back(number.name);
-  }
-  for (const std::string_view phase : kPhaseNames) {
-    names.push_back(std::string(phase) + "_us");
-  }
-  for (const std::string_view term : price_parts::kPartNames) {
-    names.push_back(std::string(term) + "_ms");
-  }
-  for (const std::string_view term : kTerms) {
-    names.push_back(std::string(term) + "_us");
-  }
-  for (const ResourceInfo& resource : kResources) {
-    names.push_back(std::string(resource.name) + "_used");
-    names.push_back(std::string(resource.name) + "_available");
-  }
-  for (const std::string_view key : key_names()) {
-    names.emplace_back(key);
-  }
-  return names;
-}
-
 }  // namespace
 
-bool fits(const Answered& row) {
+bool runs(const Answered& row) {
   const Prediction* prediction = prediction_of(row);
   const FeedForwardCase* inference = inference_of(row);
-  return prediction != nullptr ? prediction->footprint.fits : inference != nullptr && inference->fits();
+  return prediction != nullptr ? prediction->footprint.fits : inference != nullptr && inference->runs();
+}
+
+bool fits(const Answered& row) {
+  const RecurrentPlan* plan = plan_of(row);
+  const FeedForwardCase* inference = inference_of(row);
+  return inference != nullptr ? inference->fits() : runs(row) && (plan == nullptr || keeps_weights(*plan));
+}
+
+std::string_view tier(const Answered& row) {
+  const RecurrentPlan* plan = plan_of(row);
+  return plan != nullptr && is_on_chip(*plan) ? name(tier_of(*plan)) : "";
 }
 
 std::string_view binding(const Answered& row) {
@@ -192,8 +171,8 @@ std::string_view binding(const Answered& row) {
 }
 
 std::string plan_text(const Answered& row) {
-  if (const auto* step = std::get_if<SweptStep>(&row.of)) {
-    return step->plan != nullptr ? to_string(*step->plan) : "";
+  if (const RecurrentPlan* plan = plan_of(row)) {
+    return to_string(*plan);
   }
   if (const TrainingCase* training = training_of(row)) {
     return to_string(training->planned->plan);
@@ -202,66 +181,86 @@ std::string plan_text(const Answered& row) {
   return inference != nullptr ? inference->plan_text() : "";
 }
 
-Number_of find_number(std::string_view name) {
-  if (name == "fits") {
-    return [](const Answered& row) { return fits(row) ? 1.0 : 0.0; };
-  }
-  const auto named = [&](const auto& table) {
-    return std::ranges::find_if(table, [&](const auto& of) { return of.name == name; });
+namespace {
+
+// All names; of equal ones the first.
+using Numbers = std::map<std::string, Number_of, std::less<>>;
+
+template <typename... P>
+void add_plan_numbers(Numbers& all, std::type_identity<std::variant<P...>>) {
+  const auto add = [&](const auto& table) {
+    for (const auto& field : table) {
+      if (field.is_number()) {
+        all.emplace(field.name, plan_number(field.name));
+      }
+    }
   };
-  if (const auto number = named(kNumbers); number != kNumbers.end()) {
-    return of_step(number->of);
+  (add(fields(P{})), ...);
+}
+
+Numbers make_numbers() {
+  Numbers all;
+  all.emplace("fits", [](const Answered& row) { return fits(row) ? 1.0 : 0.0; });
+  all.emplace("runs", [](const Answered& row) { return runs(row) ? 1.0 : 0.0; });
+  all.emplace("tier", [](const Answered& row) {  // those further from the registers are larger
+    const auto found = std::ranges::find(kTierNames, tier(row));
+    return found != kTierNames.end() ? static_cast<double>(found - kTierNames.begin()) : kUnknown;
+  });
+  for (std::size_t i = 0; i < kTierNames.size(); ++i) {
+    all.emplace(kTierNames[i], [i](const Answered&) { return static_cast<double>(i); });
   }
-  if (const auto time = named(kTimes); time != kTimes.end()) {
-    return of_what_fits(time->of);
+  for (const auto& number : kNumbers) {
+    all.emplace(number.name, of_step(number.of));
   }
-  if (const auto number = named(kTraining); number != kTraining.end()) {
-    return [of = number->of](const Answered& row) {
+  for (const auto& time : kTimes) {
+    all.emplace(time.name, of_what_fits(time.of));
+  }
+  for (const auto& number : kTraining) {
+    all.emplace(number.name, [of = number.of](const Answered& row) {
       const TrainingCase* training = training_of(row);
       return training != nullptr ? of(*training) : kUnknown;
-    };
+    });
   }
-  for (const std::string_view phase : kPhaseNames) {
-    if (name == std::string(phase) + "_us") {
-      return of_what_fits([phase](const Prediction& prediction) { return prediction.terms[phase]; });
-    }
+  for (const auto& number : kInference) {
+    all.emplace(number.name, of_what_runs(number.of));
   }
-  if (const auto number = named(kInference); number != kInference.end()) {
-    return of_what_runs(number->of);
-  }
+  const auto add_term = [&](std::string_view term) {
+    all.emplace(std::string(term) + "_us",
+                of_what_fits([term](const Prediction& prediction) { return prediction.terms[term]; }));
+  };
+  std::ranges::for_each(kPhaseNames, add_term);
+  std::ranges::for_each(kTerms, add_term);
   for (const std::string_view term : price_parts::kPartNames) {
-    if (name == std::string(term) + "_ms") {
-      return of_what_runs([term](const FeedForwardCase& inference) { return 1e-3 * inference.price.terms[term]; });
-    }
-  }
-  for (const std::string_view term : kTerms) {
-    if (name == std::string(term) + "_us") {
-      return of_what_fits([term](const Prediction& prediction) { return prediction.terms[term]; });
-    }
+    all.emplace(std::string(term) + "_ms",
+                of_what_runs([term](const FeedForwardCase& inference) { return 1e-3 * inference.price.terms[term]; }));
   }
   for (std::size_t i = 0; i < kResources.size(); ++i) {
-    const std::string resource(kResources[i].name);
-    const bool is_used = name == resource + "_used";
-    if (is_used || name == resource + "_available") {
-      return [i, is_used](const Answered& row) {
+    const auto add = [&](const char* what, double ResourceUse::*number) {
+      all.emplace(std::string(kResources[i].name) + what, [i, number](const Answered& row) {
         const Prediction* prediction = prediction_of(row);
-        if (prediction == nullptr) {
-          return kUnknown;
-        }
-        const ResourceUse& use = prediction->footprint.resources[i];
-        return is_used ? use.used : use.available;
-      };
-    }
+        return prediction != nullptr ? prediction->footprint.resources[i].*number : kUnknown;
+      });
+    };
+    add("_used", &ResourceUse::used);
+    add("_available", &ResourceUse::available);
   }
-  if (const ChipKey* key = find_key(name)) {
-    return [member = key->member](const Answered& row) { return (row.chip->*member).value; };
+  for (const ChipKey& key : chip_keys()) {
+    all.emplace(key.key, [member = key.member](const Answered& row) { return (row.chip->*member).value; });
   }
-  if (auto of_plan = plan_number(std::type_identity<RecurrentPlan>{}, name)) {
-    return of_plan;
+  add_plan_numbers(all, std::type_identity<RecurrentPlan>{});
+  return all;
+}
+
+}  // namespace
+
+Number_of find_number(std::string_view name) {
+  static const Numbers kAll = make_numbers();
+  if (const auto found = kAll.find(name); found != kAll.end()) {
+    return found->second;
   }
-  const std::vector<std::string> names = number_names();
-  const std::vector<std::string_view> candidates(names.begin(), names.end());
-  throw InputError("unknown name " + in_quotes(name) + did_you_mean(name, candidates));
+  std::vector<std::string_view> names;
+  std::ranges::transform(kAll, std::back_inserter(names), [](const auto& one) { return std::string_view(one.first); });
+  throw InputError("unknown name " + in_quotes(name) + did_you_mean(name, names));
 }
 
 // The parser refers to the values, so both stay where they are.

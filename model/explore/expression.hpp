@@ -38,6 +38,8 @@ struct Answered {
   std::variant<SweptStep, SweptInference, SweptTraining> of = {};
 };
 bool fits(const Answered& row);
+bool runs(const Answered& row);
+std::string_view tier(const Answered& row);     // "" of what has none
 std::string_view binding(const Answered& row);  // "" where none answers
 std::string plan_text(const Answered& row);
 

@@ -15,9 +15,9 @@
 namespace onchip {
 namespace {
 
-constexpr std::array<std::string_view, 13> kAnswers{"row",      "fits",     "binding",    "step_us", "low_us",
-                                                    "high_us",  "floor_us", "ms",         "low_ms",  "high_ms",
-                                                    "floor_ms", "problem",  "fingerprint"};
+constexpr std::array<std::string_view, 15> kAnswers{"row",     "fits",    "runs",     "tier",     "binding",
+                                                    "step_us", "low_us",  "high_us",  "floor_us", "ms",
+                                                    "low_ms",  "high_ms", "floor_ms", "problem",  "fingerprint"};
 
 bool is_answer(std::string_view column) {
   return std::ranges::find(kAnswers, column) != kAnswers.end() || column.ends_with("_us") ||
@@ -76,8 +76,11 @@ FrontOfRows::FrontOfRows(std::vector<std::string> columns, std::vector<Objective
     if (is_axis && std::ranges::find(objectives_, i) == objectives_.end()) {
       axes_.push_back(i);
     }
-    if (columns_[i] == "fits") {
-      counted_.push_back(i);
+  }
+  for (const char* column : {"runs", "fits"}) {  // of the two the first that there is
+    const auto found = std::ranges::find(columns_, column);
+    if (found != columns_.end() && counted_.size() == objectives_.size()) {
+      counted_.push_back(static_cast<std::size_t>(found - columns_.begin()));
     }
   }
 }

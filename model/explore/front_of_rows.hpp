@@ -39,7 +39,7 @@ class FrontOfRows {
   const std::vector<std::size_t>& objectives() const { return objectives_; }
   const std::vector<std::size_t>& axes() const { return axes_; }
 
-  // Which columns add() takes of a row: the objectives, and whether it fits.
+  // Which columns add() takes of a row: the objectives, and whether it runs, or fits.
   const std::vector<std::size_t>& counted() const { return counted_; }
   void add(std::span<const double> values, std::uint64_t id);
   // After the last row: only so many are shown that each of the front is within the share of one, in every objective.

@@ -40,10 +40,18 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
       const Source source{&values, &place_[axis]};
       auto& of_subject = sources_[static_cast<std::size_t>(values.key.subject)];
       of_subject.insert(values.key.name == "plan" ? of_subject.begin() : of_subject.end(), source);
-      axis_cells_.push_back(source);
+      key_cells_.push_back(source);
       columns_.push_back(values.key.name);
       subjects |= bit(values.key.subject);
     }
+  }
+  // Then what all rows have in common, so that rows beside those of another sweep still say what they are of.
+  std::vector<const KeyValues*> in_common;
+  std::ranges::transform(spec.fixed, std::back_inserter(in_common), [](const KeyValues& values) { return &values; });
+  std::ranges::sort(in_common, {}, [](const KeyValues* values) { return values->key.name; });
+  for (const KeyValues* values : in_common) {
+    key_cells_.push_back({values, &first_});
+    columns_.push_back(values->key.name);
   }
   for (const char* key : {"hidden", "density"}) {  // where the answer, or a file, has it
     if (spec.has("weights") || (key == std::string_view("hidden") && seeks_size_)) {
@@ -51,7 +59,15 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
       found_.push_back(find_number(key));
     }
   }
-  columns_.insert(columns_.end(), {"fits", "binding"});
+  has_tier_ = swept_.swept == Swept::recurrent && std::ranges::find(columns_, "tier") == columns_.end();  // no axis
+  columns_.emplace_back("fits");
+  if (swept_.swept == Swept::recurrent) {
+    columns_.emplace_back("runs");
+  }
+  if (has_tier_) {
+    columns_.emplace_back("tier");
+  }
+  columns_.emplace_back("binding");
   for (const std::string_view time : swept_.times) {
     columns_.emplace_back(time);
     times_.push_back(find_number(time));
@@ -199,16 +215,12 @@ void RowComputer::answer_inference() {
   }
 }
 
-// A network is dense unless it is said otherwise.
 void RowComputer::answer_training() {
-  Configuration& configuration = draft_.configuration;
+  const Configuration& configuration = draft_.configuration;
   const double seed = static_cast<double>(configuration.seed);
   answered_.of = SweptTraining{{&configuration.network, seed, nullptr, nullptr}, nullptr};
   if (!problem_.empty()) {
     return;
-  }
-  if (!spec_.has("density") && !spec_.has("mask") && !spec_.has("weights")) {
-    configuration.network.density = 1;
   }
   check(configuration);
   if (seeks_size_) {
@@ -259,8 +271,10 @@ bool RowComputer::compute(std::uint64_t i) {
     }
   } catch (const InputError& error) {
     std::string values;
-    for (const Source& source : axis_cells_) {
-      values += (values.empty() ? "" : ", ") + source.of->key.name + "=" + source.value().text;
+    for (const Source& source : key_cells_) {
+      if (source.place != &first_) {
+        values += (values.empty() ? "" : ", ") + source.of->key.name + "=" + source.value().text;
+      }
     }
     throw InputError(std::string(error.what()) + " (row " + std::to_string(i) + ": " + values + ")");
   }
@@ -319,7 +333,7 @@ void RowComputer::append_to(std::string& text) {
   begin_cell(text);
   std::array<char, 24> number;
   text.append(number.data(), std::to_chars(number.data(), number.data() + number.size(), row_).ptr);
-  for (const Source& source : axis_cells_) {
+  for (const Source& source : key_cells_) {
     const Key& key = source.of->key;
     const KeyValue& value = source.value();
     if (value.is_factor) {
@@ -336,6 +350,13 @@ void RowComputer::append_to(std::string& text) {
   }
   begin_cell(text);
   text += fits(answered_) ? "true" : "false";
+  if (swept_.swept == Swept::recurrent) {
+    begin_cell(text);
+    text += runs(answered_) ? "true" : "false";
+  }
+  if (has_tier_) {
+    append_word(text, tier(answered_));
+  }
   append_word(text, binding(answered_));
   for (std::size_t i = 0; i < times_.size(); ++i) {
     append_number(text, times_[i](answered_), i < kShort ? kDigits : kDigitsOfKeys);

@@ -67,6 +67,7 @@ class RowComputer {
   const AskEngine engine_;
   const SweptInfo& swept_;
   const bool seeks_size_, has_plan_;
+  bool has_tier_ = false;  // a column of its own
   std::vector<std::string> columns_;
   std::vector<Number_of> found_;  // hidden size and density, where the answer or a file has them
   std::vector<Number_of> times_;
@@ -74,7 +75,7 @@ class RowComputer {
   std::vector<std::size_t> place_;  // [axes]
   std::size_t first_ = 0;
   std::array<std::vector<Source>, kSubjects> sources_;  // by Subject
-  std::vector<Source> axis_cells_;                      // in the order of the columns
+  std::vector<Source> key_cells_;                       // in the order of the columns
   std::vector<unsigned> subjects_of_axis_;              // [axes], bits
   unsigned stale_ = ~0u;                                // bits
   std::size_t cell_ = 0;                                // that is written next

@@ -38,15 +38,27 @@ std::vector<std::string> split(std::string_view text, char separator) {
                    " on all axes together");
 }
 
-// FROM:TO:STEP, FROM:TO:xFACTOR, FROM:TO:logNUMBER
+// FROM:TO:STEP, FROM:TO:xFACTOR, FROM:TO:logNUMBER; of changes of the chip's own number +0%:+50%:10% or -10%:+10%:5%.
 std::vector<KeyValue> range(const Key& key, const std::vector<std::string>& parts) {
-  const double from = read_number(key, parts[0]), to = read_number(key, parts[1]);
+  const bool is_change = key.subject == Subject::chip && key.is_number && parts[0].ends_with('%');
+  const KeyValue unchanged = is_change ? read_value(key, "+0%") : KeyValue{};
+  const auto read = [&](const std::string& text) {
+    if (!is_change) {
+      return read_number(key, text);
+    }
+    if (!text.ends_with('%')) {
+      throw InputError("found " + in_quotes(text) + ": expected a change such as +10%");
+    }
+    return read_value(key, text.starts_with('-') || text.starts_with('+') ? text : '+' + text).number;
+  };
+  const double from = read(parts[0]), to = read(parts[1]);
   const bool by_factor = parts[2].starts_with('x'), by_log = parts[2].starts_with("log");
   const auto refuse = [&](const std::string& what) {
     throw InputError("found " + in_quotes(parts[0] + ":" + parts[1] + ":" + parts[2]) + ": expected " + what);
   };
   const double step = by_factor || by_log ? parse_quantity(parts[2].substr(by_log ? 3 : 1), Dimension::count)
-                                          : read_number(key, parts[2]);
+                      : is_change         ? read(parts[2]) - unchanged.number
+                                          : read(parts[2]);
   double count = 0;
   constexpr double kSlack = 1e-9;  // of a step, so that the end is not lost to rounding
   if (by_log) {
@@ -73,14 +85,14 @@ std::vector<KeyValue> range(const Key& key, const std::vector<std::string>& part
     double number = by_factor ? from * std::pow(step, i)
                     : by_log  ? from * std::pow(to / from, i / (step - 1))
                               : from + i * step;
-    if (key.is_whole && (by_factor || by_log)) {
+    if (key.is_whole && !unchanged.is_factor && (by_factor || by_log)) {
       number = std::round(number);
     } else if (by_log && i + 1 == static_cast<int>(count)) {
       number = to;
     }
     number = rounded(number, by_log && i + 1 < static_cast<int>(count) ? 6 : 12);
     if (values.empty() || values.back().number != number) {
-      values.push_back(value_of(key, number));
+      values.push_back(unchanged.is_factor ? KeyValue{"", number, true} : value_of(key, number));
     }
   }
   return values;
@@ -281,8 +293,19 @@ void finish(SweepSpec& spec) {
   if (spec.axes.empty()) {
     throw InputError("nothing varies: expected an axis, e.g. --axis hidden=512:8192:256");
   }
-  if (!spec.has("chip")) {
-    spec.fix("chip", "h200");
+  const auto complete = [&](const std::string& key, const std::string& usual) {
+    if (!spec.has(key)) {
+      spec.fix(key, usual);
+    }
+  };
+  complete("chip", "h200");
+  if (!spec.has("network")) {
+    complete("batch", std::to_string(kUsualNetwork.batch));
+    complete("precision", std::string(info(kUsualNetwork.precision).name));
+    if (!spec.has("weights")) {
+      complete("cell", std::string(info(kUsualNetwork.cell).name));
+      complete("density", spec.trains() && !spec.has("mask") ? "1" : format_number(kUsualNetwork.density));
+    }
   }
   // Of the plan, first what is changed afterwards.
   std::stable_partition(spec.fixed.begin(), spec.fixed.end(),

@@ -13,7 +13,8 @@
 //   column.us_per_sample = "step_us / batch"    --column "us_per_sample=step_us/batch"
 //
 // Values: a list "1,2,4"; a range "FROM:TO:STEP", "FROM:TO:xFACTOR" or "FROM:TO:logNUMBER" (so many values, evenly in
-// the logarithm); a column of a CSV file "@networks.csv:hidden".
+// the logarithm), of changes of a number of the chip, too: "+0%:+50%:10%"; a column of a CSV file
+// "@networks.csv:hidden".
 #pragma once
 
 #include "model/answer/json.hpp"

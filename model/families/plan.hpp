@@ -32,7 +32,11 @@ std::span<const FamilyInfo> families();
 
 std::string_view family_name(const RecurrentPlan& plan);  // "sparse_persistent"
 Tier tier_of(const RecurrentPlan& plan);                  // where its weights lie at most
-bool is_on_chip(const RecurrentPlan& plan);               // whether its weights stay there; else it is a library's
+bool is_on_chip(const RecurrentPlan& plan);               // a kernel's of ours; else it is a library's
+// Whether all weights stay on the chip, so that no step reads one from L2 or DRAM.
+inline bool keeps_weights(const RecurrentPlan& plan) {
+  return is_on_chip(plan) && tier_of(plan) != Tier::streamed;
+}
 // Of the stored weights' bytes, those that every step reads from L2; of families that stream none, 0.
 double streamed_share(const Recurrent& network, const RecurrentPlan& plan);
 

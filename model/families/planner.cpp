@@ -44,7 +44,7 @@ bool any_plan_fits(const Chip& chip, const Recurrent& network, const RowProfile&
   return choose_plan(chip, network, rows, constraints, Effort::whether_fits).prediction.footprint.fits;
 }
 
-PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network) {
+PlannedNetwork fastest_library(const Chip& chip, const Recurrent& network) {
   std::optional<PlannedNetwork> best;
   const auto offer = [&](const RecurrentPlan& plan) {
     PlannedNetwork other{network, plan, predict(chip, network, plan)};

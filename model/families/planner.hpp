@@ -20,12 +20,12 @@ using PlannedNetwork = Planned<RecurrentPlan>;
 // candidate.
 PlannedNetwork choose_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                            const Constraints& constraints = {}, Effort effort = Effort::bounded);
-// Whether that one fits, which is told more quickly.
+// Whether that one fits, which takes less time to tell.
 bool any_plan_fits(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                    const Constraints& constraints = {});
 
 // The fastest of the libraries, which run every network.
-PlannedNetwork quickest_library(const Chip& chip, const Recurrent& network);
+PlannedNetwork fastest_library(const Chip& chip, const Recurrent& network);
 
 // The best plan of every family, libraries among them, the fastest first, then those that do not fit, then families
 // that cannot run the network as it is asked for; with why it is the answer or why it is not.

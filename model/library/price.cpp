@@ -121,7 +121,7 @@ LibraryStep sparse_product(const Chip& chip, const Recurrent& network) {
 
 constexpr int kFewUnits = 256, kFewSamples = 8;
 
-// For which networks cuDNN 9.14 and 9.19 were quicker with a persistent algorithm than with the standard one, on an
+// For which networks cuDNN 9.14 and 9.19 were faster with a persistent algorithm than with the standard one, on an
 // H200: fp16, of so many units, and with few samples.
 bool takes_persistent(const Recurrent& network) {
   constexpr int kMostPlain = 2560, kMostGated = 1536, kLstmSamples = 32;

@@ -6,7 +6,7 @@
 //   cusparse_graph  product + (value + 4 bytes per non-zero) / bandwidth + sectors / L2     a sparse one
 //   cudnn           the faster of
 //     standard      product + node + weights / bandwidth + rows of all samples / L2 + all steps' product of the input
-//     persistent    grid barriers + weights / L2, for the networks that were quicker so
+//     persistent    grid barriers + weights / L2, for the networks that were faster so
 //
 //   grid barriers   one to three, by cell and samples
 //   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
@@ -48,7 +48,7 @@ Price price(const Chip& chip, const LibraryGeometry<Library::cublas_graph>& geom
 Price price(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry);
 Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry);
 
-// C = A B by cuBLAS, A: [rows, depth], B: [depth, columns], each read or written once, as quick as the tensor cores'
+// C = A B by cuBLAS, A: [rows, depth], B: [depth, columns], each read or written once, as fast as the tensor cores'
 // instruction is by itself.
 struct ProductSize {
   std::int64_t rows = 0, columns = 0, depth = 0;

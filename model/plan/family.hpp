@@ -46,7 +46,7 @@ struct Bound {
   double overload = 0;  // of the resource that they need most of, over what there is; above 1 none of them fits
 };
 
-// What may fit comes first, the quickest before others; then what misses by least.
+// What may fit comes first, the fastest before others; then what misses by least.
 inline bool is_first(const Bound& a, const Bound& b) {
   const double over_a = std::max(1.0, a.overload), over_b = std::max(1.0, b.overload);
   return over_a != over_b ? over_a < over_b : a.step_us < b.step_us;

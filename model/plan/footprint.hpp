@@ -58,7 +58,7 @@ struct Footprint {
 // Derives `fits`, `binding` and `registers_in_doubt` from the resources and the indexed units.
 void conclude(Footprint& footprint);
 
-// One sentence: whether it fits, and what binds it with its numbers.
+// One sentence: whether it fits, and the binding resource with its numbers.
 //   "does not fit: needs 300 of 255 registers per thread"
 //   "fits: registers bind, 166 of 168 registers per thread; in doubt, the compiler decides"
 //   "does not fit: needs indices of 65724 units, of which 16 bits tell 65536 apart"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/base/error.hpp"
+#include "model/exchange/state.hpp"
 #include "model/plan/family.hpp"
 #include "model/plan/plan_text.hpp"
 
@@ -35,7 +36,7 @@ inline double overload(const Footprint& footprint) {
   return worst;
 }
 
-// What fits before what does not; of what fits the quicker, of what does not what misses by less.
+// What fits before what does not; of what fits the faster, of what does not what misses by less.
 inline bool is_better(const Prediction& a, const Prediction& b) {
   if (a.footprint.fits != b.footprint.fits) {
     return a.footprint.fits;
@@ -63,6 +64,7 @@ std::string why_not(const typename P::Workload& network, const Constraints& cons
 }
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
+inline constexpr double kAlike = 1.0005;  // times another: no difference in time
 
 // The best plan of one family. Its candidates may be estimates, so those that come near the best are settled, and the
 // best of these is the answer; of plans that are alike in time the first by its fields, so that neighbouring questions
@@ -84,7 +86,7 @@ class FamilySearch {
     }
     look(kNear);
     std::optional<Found> found = best_settled();
-    if (!found && !near_.empty()) {  // none fits after all: all others, too, from the quickest on
+    if (!found && !near_.empty()) {  // none fits after all: all others, too, from the fastest on
       near_.clear();
       best_us_ = kNever;
       look(kNever);
@@ -101,9 +103,8 @@ class FamilySearch {
   }
 
  private:
-  static constexpr double kNear = 1.01;     // times the best estimate: what is settled may turn out to be the best
-  static constexpr double kAlike = 1.0005;  // times the best: no difference in time
-  static constexpr double kNearer = 1.02;   // where nothing fits, what may miss by clearly less is looked for
+  static constexpr double kNear = 1.01;    // times the best estimate: what is settled may turn out to be the best
+  static constexpr double kNearer = 1.02;  // where nothing fits, what may miss by clearly less is looked for
   static constexpr int kMostSettled = 16, kMostTried = 64;
 
   void look(double near) {
@@ -199,6 +200,18 @@ void with_family(auto& any, auto&& ask) {
       any);
 }
 
+// The batches that a batch may be padded to: as many samples as batch groups, which are powers of two, share evenly.
+inline std::vector<int> padded_batches(int batch) {
+  std::vector<int> batches;
+  for (int even = 2; even <= kMostSamples; even *= 2) {
+    const int samples = (batch + even - 1) / even * even;
+    if (samples > (batches.empty() ? batch : batches.back()) && samples <= kMostSamples) {
+      batches.push_back(samples);
+    }
+  }
+  return batches;
+}
+
 // The best plan of any family that keeps the weights on the chip, or of the one that is asked for: the fastest that
 // fits; if none fits, the one that misses by least (its footprint says by how much). Throws InputError where no family
 // has a candidate. Families of other workloads are none.
@@ -212,11 +225,29 @@ Planned<std::variant<P...>, Workload> choose_of(std::type_identity<std::variant<
       if (!One::kIsOnChip && constraints.family != One::kName) {
         return;
       }
-      const double limit_us =
-          best && best->prediction.footprint.fits ? best->prediction.step_us : std::numeric_limits<double>::infinity();
-      const auto one = FamilySearch<One>(chip, network, rows, constraints, effort, limit_us).best();
-      if (one && (!best || is_better(one->prediction, best->prediction))) {
-        best = {network, one->plan, one->prediction};
+      const auto search = [&](const Workload& batch, Effort how, double alike, int padded_samples) {
+        const bool fits = best && best->prediction.footprint.fits;
+        const double limit_us = fits ? best->prediction.step_us / alike : kNever;
+        auto one = FamilySearch<One>(chip, batch, rows, constraints, how, limit_us).best();
+        const bool counts = one && (padded_samples == 0 || one->prediction.footprint.fits);
+        if (counts && (!best || is_better(one->prediction, best->prediction))) {
+          if constexpr (requires { one->plan.padded_samples; }) {
+            one->plan.padded_samples = padded_samples;
+          }
+          best = {network, one->plan, one->prediction};
+        }
+      };
+      search(network, effort, 1, 0);
+      if constexpr (requires(One plan) { plan.padded_samples; }) {
+        // Each is a question of its own, which is searched exhaustively when it is asked.
+        const Effort how = effort == Effort::exhaustive ? Effort::bounded : effort;
+        for (const int samples : padded_batches(network.batch)) {
+          if (how == Effort::bounded || !best || !best->prediction.footprint.fits) {
+            Workload padded = network;
+            padded.batch = samples;
+            search(padded, how, kAlike, samples);
+          }
+        }
       }
     }
   };
@@ -286,7 +317,13 @@ std::vector<Ranked<std::variant<P...>, Workload>> rank_of(std::type_identity<std
     }
     with_family<Workload>(ranked.planned->plan, [&](const auto& plan) {
       if (&ranked == &ranking.front()) {
-        ranked.why = plan.kIsOnChip ? "the fastest that fits" : "the fastest, reading all weights anew in every step";
+        bool streams = false;
+        if constexpr (requires { plan.tier(); }) {
+          streams = plan.tier() == Tier::streamed;
+        }
+        ranked.why = !plan.kIsOnChip ? "the fastest, reading all weights anew in every step"
+                     : streams       ? "the fastest that runs"
+                                     : "the fastest that fits";
       } else {
         ranked.why = why_slower(ranking.front().planned->prediction, ranked.planned->prediction);
       }

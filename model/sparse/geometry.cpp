@@ -23,6 +23,7 @@ Bundle bundle_of(Storage storage, int value_bits) {
 SparseGeometry::SparseGeometry(const Recurrent& of_network, const SparsePlan& plan, int columns)
     : SparsePlan(plan), network(of_network), gates(info(of_network.cell).gates) {
   const int element = info(network.precision).bytes;
+  samples = network.batch;
   batch_padded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(network.batch)));
   unit_bytes = batch_padded * element;
   plane_unit_bytes = std::min(load_bytes, unit_bytes);

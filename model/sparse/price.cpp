@@ -14,6 +14,11 @@
 namespace onchip {
 namespace {
 
+// Of a warp's product that waits for the one before.
+double product_latency(const Chip& chip, const SparseGeometry& geometry) {
+  return sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
+}
+
 // Cycles of a partition's issue port and pipes for `count`: the slowest of them. The register file has two banks, of
 // even and of odd numbers, and each gives one operand in a cycle, or none where it is in the reuse cache
 // (register_banks.csv). What products of a kernel take by that, on average, was counted in the machine code of 40 plans
@@ -86,7 +91,7 @@ GatherCycles gather_cycles(const Chip& chip, const SparseGeometry& geometry) {
   // A warp's products wait for one another, sum by sum; the compiler keeps their order. Of an overflow, the chunks that
   // are taken at once wait for their words and then for the state; a streamed one is taken alone, and has been asked
   // for as many chunks before as the ring holds beside it.
-  const double product = sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles;
+  const double product = product_latency(chip, geometry);
   const double loads_of_chunk = 2 * passes_over_overflow * chip.lds_latency_cycles;
   const double mean_overflow = static_cast<double>(geometry.overflow_chunks) / geometry.warps();
   const double mean_streamed = static_cast<double>(geometry.streamed_chunks()) / geometry.warps();
@@ -136,7 +141,7 @@ double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
 }
 
 // What a step waits for the exchange where passes are pipelined, beyond `computing` cycles; and a barrier for each
-// pass. Three things take turns, and the longest counts: the passes that are computed, one after another; one pass,
+// pass. Three things overlap, and the longest counts: the passes that are computed, one after another; one pass,
 // which is computed, published and fetched before it can be computed again; the passes that are fetched, one after
 // another by the same warps, each from when it can be seen. What takes nearly as long holds it up (a sum of eighth
 // powers).
@@ -172,7 +177,8 @@ double conflict_free_reads_us(const Chip& chip, const SparseGeometry& geometry) 
   const double state = static_cast<double>(network.hidden) * network.batch * info(network.precision).bytes;
   const double row_bytes =
       geometry.storage == Storage::dense ? state / rows_per_load(geometry) : network.density * state;
-  return network.rows() * row_bytes / (geometry.sms * chip.smem_banks * chip.smem_bank_bytes) * 1e6 / chip.clock_hz;
+  return network.rows() * row_bytes / (geometry.sms * chip.smem_banks * chip.smem_bank_bytes) *
+         chip.lds_wavefront_cycles * 1e6 / chip.clock_hz;
 }
 
 BlockCycles block_cycles(const Chip& chip, const SparseGeometry& geometry) {
@@ -215,9 +221,8 @@ Price price(const Chip& chip, const SparseGeometry& geometry) {
 
   // The floor: an SM has loaded what its non-zeros need, without a conflict or a padded slot; and a word of another SM
   // has come, went through shared memory, was multiplied, reduced and finished, and went through the outbox, before
-  // what depends on it can go out.
-  constexpr int kThroughShared = 3;  // written and read: the state, and the outbox
-  const double finished = kThroughShared * chip.lds_latency_cycles + chip.arithmetic_latency_cycles +
+  // what depends on it can go out. All of it is in the terms, too, in cycles of the same clock.
+  const double finished = through_shared_cycles(chip) + product_latency(chip, geometry) +
                           std::log2(geometry.lanes_per_row) * chip.shuffle_latency_cycles + cell;
   result.floor_us = std::max(conflict_free_reads_us(chip, geometry),
                              (least_signal_cycles(chip, geometry.blocks) + finished) * us_per_cycle);
@@ -266,7 +271,7 @@ double least_step_us(const Chip& chip, const SparseGeometry& geometry, const Lea
                        bytes_moved(geometry) / row_bytes + beyond.loads;
   const double issue =
       warps_of_partition * partition_cycles(chip, slots * per_slot(geometry) + state * per_load(geometry));
-  const double chain = slots * (sums_in_half(geometry) ? chip.half2_latency_cycles : chip.arithmetic_latency_cycles);
+  const double chain = slots * product_latency(chip, geometry);
   const double gathering = std::cbrt(loads * loads * loads + issue * issue * issue + chain * chain * chain) +
                            (turns - 1) * chip.lds_latency_cycles;
 
@@ -335,7 +340,7 @@ double least_us_of_sms(const Chip& chip, const SparseGeometry& geometry, const L
   const double copying =
       exchange_cycles(chip, {bytes, geometry.sms, static_cast<int>(bytes / 16), 1, kLineWords}).copying;
   const double at_once = computing + finishing_issue(chip, geometry) + latency(least.fewest_threads) + copying;
-  // Passes take turns (pipelined_cycles), as many as loads of at least a bank's bytes: a pass, or all that is fetched.
+  // Passes overlap (pipelined_cycles), as many as loads of at least a bank's bytes: a pass, or all that is fetched.
   const int passes = is_dense ? 1 : geometry.unit_bytes / kBankBytes;
   const bool may_pipeline = passes > 1;
   const double of_line = (1 - chip.cost[Cost::exchange_hidden_share]) / chip.exchange_bytes_per_cycle_per_sm;

@@ -24,7 +24,7 @@ struct Overflow {
   int longest = 0;  // of the warp that has most
 };
 // The chunks that the warps' rows need beyond the plan's slots. `exact`: as assign_units assigns them, which a layout
-// that balances banks may still lower a little; else of a few SMs, assigned in a snake, which is quick.
+// that balances banks may still lower a little; else of a few SMs, assigned in a snake, which is fast.
 Overflow overflow_of(const SparseGeometry& geometry, const RowProfile& rows, bool exact);
 
 // Two SMs that have neither the longest rows nor the shortest, and the rank of the unit that such a sample has at a

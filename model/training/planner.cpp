@@ -125,21 +125,21 @@ Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& si
                                                   std::to_string(kMostOfSubBatch) + " samples on every batch group");
 }
 
-// Whichever of samples, split, load_bytes and lanes is quickest, with as many buffers as fit.
+// Whichever of samples, split, load_bytes and lanes is fastest, with as many buffers as fit.
 Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const TrainingSize& size, Precision precision,
                                                  const SparseMatrix& w_hh, bool is_backward) {
   constexpr std::size_t kLargeRing = 8u << 20;
   const auto sms = static_cast<int>(chip.sm_count);
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;
-  DealtRows dealt(size, w_hh, is_backward);
+  AssignedRows assigned(size, w_hh, is_backward);
   std::optional<SparseRecurrence> best;
   double least_us = 0;
   std::string refusal;
   const auto consider = [&](SparseRecurrencePlan plan) {
     for (const int buffers : {0, 3, 2}) {
       plan.buffers = buffers;
-      const Found<SparseRecurrence> found = sparse_recurrence(dealt, precision, plan, sms, shared_bytes);
+      const Found<SparseRecurrence> found = sparse_recurrence(assigned, precision, plan, sms, shared_bytes);
       if (found) {
         const double us = recurrence_price(chip, precision, *found).terms.total();
         if (!best || us < least_us) {
@@ -171,7 +171,7 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
         }
       }
     }
-    if (samples == 1 || (best && least_us == before_us)) {  // shorter turns are not quicker
+    if (samples == 1 || (best && least_us == before_us)) {  // shorter sub-batches are not faster
       break;
     }
   }

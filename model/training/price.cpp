@@ -63,7 +63,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
     constexpr double kWordBytes = 4;
     const double weights = kWordBytes * static_cast<double>(training.mask->nnz());
     price = plus(of(recurrence_price(chip, network.precision, sparse), network.steps),
-                 sparse.turns * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
+                 sparse.sub_batches * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
   } else {
     const auto& dense = std::get<RecurrencePlan>(phase.how);
     const double weights = dense.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);
@@ -76,7 +76,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
   return price;
 }
 
-// A step of a training iteration of cells with gates, in 16 bits, by the quickest of cuDNN's algorithms in a graph:
+// A step of a training iteration of cells with gates, in 16 bits, by the fastest of cuDNN's algorithms in a graph:
 //   waiting + 2 W / L2 + values of gates through L2 + six products
 PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int columns) {
   constexpr int kMostPersistent = 1024, kPersistentSamples = 32;

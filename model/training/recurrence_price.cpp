@@ -13,11 +13,11 @@ namespace {
 
 constexpr double kWarp = 32, kSumBytes = 4;
 
-// What dense and sparse turns end with, where each of `split` SMs finishes so many items; and the interval of a step.
-void add_last_terms(const Chip& chip, int split, double turns, double items, double activation_us, Price& price) {
+// What dense and sparse sub-batches end with, where each of `split` SMs finishes so many items; and a step's interval.
+void add_last_terms(const Chip& chip, int split, double sub_batches, double items, double activation_us, Price& price) {
   if (split > 1) {
-    price.terms.add("split", turns * (chip.cluster_sums_cycles +
-                                      chip.cluster_sums_per_byte_cycles * kSumBytes * (split - 1) * items));
+    price.terms.add("split", sub_batches * (chip.cluster_sums_cycles +
+                                            chip.cluster_sums_per_byte_cycles * kSumBytes * (split - 1) * items));
   }
   price.terms.add("activation", activation_us);
   price.below_us = price.above_us = price.terms.total() * chip.gather_scatter;
@@ -45,7 +45,7 @@ Price recurrence_price(const Chip& chip, const TrainingSize& size, const Recurre
   constexpr double kSpanBytes = 64;
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   const CostValues& cost = chip.cost;
-  // Cycles of a turn.
+  // Cycles of a sub-batch.
   const double row_cycles = chip.lds_wavefront_cycles / (chip.smem_banks * chip.smem_bank_bytes);
   const double arithmetic = cost[Cost::training_products] * std::ceil(plan.warps / chip.partitions) * shape.tiles *
                             shape.sample_tiles * chip.tensor_issue_cycles / chip.tensor_clock_share;
@@ -59,19 +59,19 @@ Price recurrence_price(const Chip& chip, const TrainingSize& size, const Recurre
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   const double reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
 
-  const double us = 1e6 / chip.clock_hz, own_turns = 1.0 * plan.sub_batches / plan.warp_groups;
-  const double turns = us * own_turns * (plan.warp_groups > 1 ? cost[Cost::training_beside] : 1);
+  const double us = 1e6 / chip.clock_hz, own_sub_batches = 1.0 * plan.sub_batches / plan.warp_groups;
+  const double sub_batches = us * own_sub_batches * (plan.warp_groups > 1 ? cost[Cost::training_beside] : 1);
   Price result;
   result.terms.add("exchange",
-                   turns * cost[Cost::training_turn] +
-                       (own_turns > 1 ? 0 : us * chip.signal_cycles * cost[Cost::training_exchange_exposed]));
-  result.terms.add("staging", turns * staging);
-  result.terms.add("gather", turns * gather);
-  result.terms.add("arithmetic", turns * arithmetic);
-  result.terms.add("reduction", turns * reduction);
+                   sub_batches * cost[Cost::training_turn] +
+                       (own_sub_batches > 1 ? 0 : us * chip.signal_cycles * cost[Cost::training_exchange_exposed]));
+  result.terms.add("staging", sub_batches * staging);
+  result.terms.add("gather", sub_batches * gather);
+  result.terms.add("arithmetic", sub_batches * arithmetic);
+  result.terms.add("reduction", sub_batches * reduction);
   const double items = 1.0 * plan.units * shape.samples;
-  add_last_terms(chip, plan.split, turns, items,
-                 turns * (warps_of_partition(chip, items) * cost[Cost::training_item_warp]), result);
+  add_last_terms(chip, plan.split, sub_batches, items,
+                 sub_batches * (warps_of_partition(chip, items) * cost[Cost::training_item_warp]), result);
   return result;
 }
 
@@ -79,7 +79,7 @@ Price recurrence_price(const Chip& chip, Precision precision, const SparseRecurr
   const SparseGeometry geometry = as_network(recurrence, precision);
   const SparseRecurrencePlan& plan = recurrence.plan;
   const CostValues& cost = chip.cost;
-  const double turns = 1e6 / chip.clock_hz * recurrence.turns;
+  const double sub_batches = 1e6 / chip.clock_hz * recurrence.sub_batches;
   const BlockCycles block = block_cycles(chip, geometry);
   const double computing = block.gather + block.arithmetic + block.reduction;
 
@@ -96,15 +96,15 @@ Price recurrence_price(const Chip& chip, Precision precision, const SparseRecurr
   const double barriers = geometry.planes * block_barrier_cycles(chip, geometry.threads);
 
   Price result;
-  result.terms.add("exchange", turns * (first.latency + barriers + cost[Cost::sparse_training_turn]));
-  result.terms.add("staging", turns * (first.copying + (geometry.planes - 1) * (late + through_shared + looks)));
-  result.terms.add("gather", turns * block.gather);
-  result.terms.add("arithmetic", turns * block.arithmetic);
-  result.terms.add("reduction",
-                   turns * (block.reduction + cost[Cost::sparse_training_tile] * geometry.tiles * geometry.planes));
+  result.terms.add("exchange", sub_batches * (first.latency + barriers + cost[Cost::sparse_training_turn]));
+  result.terms.add("staging", sub_batches * (first.copying + (geometry.planes - 1) * (late + through_shared + looks)));
+  result.terms.add("gather", sub_batches * block.gather);
+  result.terms.add("arithmetic", sub_batches * block.arithmetic);
+  result.terms.add("reduction", sub_batches * (block.reduction +
+                                               cost[Cost::sparse_training_tile] * geometry.tiles * geometry.planes));
   const double items = 1.0 * recurrence.units * plan.samples;
-  add_last_terms(chip, plan.split, turns, items,
-                 turns * warps_of_partition(chip, items) * cost[Cost::training_item_warp], result);
+  add_last_terms(chip, plan.split, sub_batches, items,
+                 sub_batches * warps_of_partition(chip, items) * cost[Cost::training_item_warp], result);
   return result;
 }
 

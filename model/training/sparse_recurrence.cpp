@@ -36,7 +36,7 @@ constexpr int divided_up(std::int64_t value, std::int64_t by) {
 
 // Slots for the longest rows in registers, as far as they have room, and chunks for the rest.
 std::optional<SparseGeometry> with_slots(const Recurrent& network, SparsePlan plan, int columns,
-                                         const DealtRows::Lengths& lengths, int most_words) {
+                                         const AssignedRows::Lengths& lengths, int most_words) {
   const int groups = plan.groups();
   const SparseGeometry empty(network, plan, columns);
   for (int r = 0; r < plan.rows_per_group; ++r) {
@@ -95,8 +95,8 @@ std::size_t shared_bytes_of(const SparseRecurrence& recurrence) {
 
 }  // namespace
 
-const DealtRows::Lengths& DealtRows::lengths(int units, int blocks, int split) {
-  const auto [found, is_new] = dealt_.try_emplace({units, blocks, split});
+const AssignedRows::Lengths& AssignedRows::lengths(int units, int blocks, int split) {
+  const auto [found, is_new] = by_shape_.try_emplace({units, blocks, split});
   if (!is_new) {
     return found->second;
   }
@@ -140,7 +140,7 @@ std::span<const Field<SparseRecurrencePlan>> fields(const SparseRecurrencePlan&)
 Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision precision, const SparseMatrix& w_hh,
                                           const SparseRecurrencePlan& plan, bool is_backward, int sms,
                                           std::size_t shared_bytes) {
-  DealtRows rows(size, w_hh, is_backward);
+  AssignedRows rows(size, w_hh, is_backward);
   return sparse_recurrence(rows, precision, plan, sms, shared_bytes);
 }
 
@@ -185,10 +185,10 @@ std::string too_many_rows(int rows, std::int64_t nonzeros) {
 
 }  // namespace
 
-Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision, const SparseRecurrencePlan& plan,
+Found<SparseRecurrence> sparse_recurrence(AssignedRows& assigned, Precision precision, const SparseRecurrencePlan& plan,
                                           int sms, std::size_t shared_bytes) {
-  const TrainingSize& size = dealt.size();
-  const bool is_backward = dealt.is_backward();
+  const TrainingSize& size = assigned.size();
+  const bool is_backward = assigned.is_backward();
   const int split = plan.split, samples = plan.samples;
   if (!is_possible(plan, precision, is_backward)) {
     throw InputError("the plan '" + fields_text(plan) + "' is not possible");
@@ -234,12 +234,12 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
       found.plan.lanes = lanes;
       found.plan.buffers = plan.buffers == 0 ? empty.planes : std::min(std::max(2, plan.buffers), empty.planes);
       found.plan.register_words = most;
-      found.turns = divided_up(size.batch, samples);
+      found.sub_batches = divided_up(size.batch, samples);
       if (!takes(shared_bytes_of(found))) {
         continue;
       }
       const std::optional<SparseGeometry> geometry =
-          with_slots(network, block, columns, dealt.lengths(units, blocks, split), most);
+          with_slots(network, block, columns, assigned.lengths(units, blocks, split), most);
       if (!geometry) {
         continue;
       }
@@ -261,11 +261,12 @@ Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision,
                                             (units > kThreads ? "an SM would have " + std::to_string(units) +
                                                                     " units, of at most " + std::to_string(kThreads)
                                              : least_bytes > 0 ? too_many_bytes(least_bytes, shared_bytes)
-                                                               : too_many_rows(rows, dealt.nonzeros() / blocks)));
+                                                               : too_many_rows(rows, assigned.nonzeros() / blocks)));
   }
-  best->mean_nonzeros = static_cast<double>(dealt.nonzeros()) / blocks;
+  best->mean_nonzeros = static_cast<double>(assigned.nonzeros()) / blocks;
   best->ring_bytes = std::size_t{2} * plan.ahead * split * static_cast<std::size_t>(best->geometry.exchange_bytes);
-  best->bias_bytes = std::size_t{4} * kUnitGates * size.hidden * best->turns * std::min(samples, kThreads / units);
+  best->bias_bytes =
+      std::size_t{4} * kUnitGates * size.hidden * best->sub_batches * std::min(samples, kThreads / units);
   return *best;
 }
 

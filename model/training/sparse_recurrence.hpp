@@ -24,7 +24,7 @@ namespace onchip {
 struct SparseRecurrencePlan {
   static constexpr std::string_view kName = "sparse_training";  // of the family whose passes have such plans
 
-  int samples = 0;          // of a launch; all samples of a step in turns
+  int samples = 0;          // of a launch; a step has a launch for each sub-batch
   int split = 1;            // backward: SMs of a cluster, which share the columns; 1, 2 or 4
   int lanes = 0;            // of a row; 0: those that leave fewest slots empty
   int load_bytes = 8;       // of the state, at once: as many samples are a plane, and a pass
@@ -51,7 +51,7 @@ struct SparseRecurrence {
   SparseGeometry geometry;    // of an SM's block: a network of as many units as it has rows
   int units = 0, blocks = 0;  // of an SM; SMs
   double mean_nonzeros = 0;   // of an SM
-  int turns = 0;
+  int sub_batches = 0;
   std::size_t shared_bytes = 0, ring_bytes = 0, bias_bytes = 0;
 };
 
@@ -65,10 +65,10 @@ Found<SparseRecurrence> sparse_recurrence(const TrainingSize& size, Precision pr
                                           std::size_t shared_bytes);
 
 // How many non-zeros the SMs' rows have, by how many units each has: counted when first asked for.
-class DealtRows {
+class AssignedRows {
  public:
   using Lengths = std::vector<std::vector<int>>;  // of each SM, longest first
-  DealtRows(const TrainingSize& size, const SparseMatrix& w_hh, bool is_backward)
+  AssignedRows(const TrainingSize& size, const SparseMatrix& w_hh, bool is_backward)
       : size_(size), w_hh_(w_hh), is_backward_(is_backward) {}
 
   const Lengths& lengths(int units, int blocks, int split);
@@ -80,10 +80,10 @@ class DealtRows {
   TrainingSize size_;
   const SparseMatrix& w_hh_;
   bool is_backward_;
-  std::map<std::array<int, 3>, Lengths> dealt_;
+  std::map<std::array<int, 3>, Lengths> by_shape_;
 };
 // The same of several plans.
-Found<SparseRecurrence> sparse_recurrence(DealtRows& dealt, Precision precision, const SparseRecurrencePlan& plan,
+Found<SparseRecurrence> sparse_recurrence(AssignedRows& assigned, Precision precision, const SparseRecurrencePlan& plan,
                                           int sms, std::size_t shared_bytes);
 
 }  // namespace onchip

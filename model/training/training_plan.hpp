@@ -4,7 +4,7 @@
 //
 //   dense_training   dense recurrences whose weights stay on the chip in both passes
 //   sparse_training  the same with the weights that a mask leaves
-//   cudnn_training   cuDNN does all of it, as a CUDA graph, by the quickest of its algorithms
+//   cudnn_training   cuDNN does all of it, as a CUDA graph, by the fastest of its algorithms
 #pragma once
 
 #include "model/chip/chip.hpp"

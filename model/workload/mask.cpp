@@ -56,6 +56,9 @@ int draw_columns(int columns, Chance chance, Random& random, std::int32_t* colum
     std::iota(column, column + columns, 0);
     return columns;
   }
+  if (chance == 0) {
+    return 0;
+  }
   // No branch on the outcome: at densities between 5 and 95 % it would be mispredicted too often.
   int count = 0;
   int c = 0;

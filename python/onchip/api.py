@@ -135,7 +135,8 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """Whether a network fits, and why. Times are microseconds per step; 0 where it does not fit."""
+    """Whether a network fits: all its weights stay on the chip; or only runs; and why. Times are microseconds per step; 0
+    where it does not run. `tier`: where weights lie at most."""
 
     fits: bool
     why: str
@@ -147,13 +148,15 @@ class Fit:
     high_us: float
     floor_us: float
     plan: str
+    runs: bool
+    tier: str
 
     @classmethod
     def _of(cls, fit):
         resources = tuple(Resource(r.name.decode(), r.unit.decode(), r.used, r.available) for r in fit.resources)
         return cls(
             bool(fit.fits), fit.why.decode(), resources[fit.binding].name, resources, fit.streamed_share, fit.step_us,
-            fit.low_us, fit.high_us, fit.floor_us, fit.plan.decode(),
+            fit.low_us, fit.high_us, fit.floor_us, fit.plan.decode(), bool(fit.runs), TIERS[fit.tier],
         )  # fmt: skip
 
 

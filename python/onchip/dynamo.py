@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile does not trace instances of torch.nn.LSTM and GRU, whatever their forward does; `trace(classes)` lets it trace
-those of some subclasses. What compiles is imported by torch when it is needed, and not before: seconds."""
+those of some subclasses, but not some of their methods: these run as they are, after a break of the graph. What compiles is imported
+by torch when it is needed, and not before: seconds."""
 import importlib.util
 import sys
+
+import torch
 
 _BUILDER = "torch._dynamo.variables.builder"
 
 
-def _patch(builder, classes):
+def _disable(base, methods):
+    """Once torch compiles a module of theirs. torch.compiler.disable imports what compiles."""
+    if not hasattr(getattr(base, methods[0]), "_torchdynamo_disable"):
+        for method in methods:
+            setattr(base, method, torch.compiler.disable(getattr(base, method)))
+        torch._dynamo.disallow_in_graph(torch._VF._pad_packed_sequence)  # it reads the batch sizes
+
+
+def _patch(builder, classes, base, methods):
     original = getattr(builder.VariableBuilder, "wrap_module", None)
     if original is None or not hasattr(builder.config, "allow_rnn"):
         return  # a torch that says no elsewhere, if at all
@@ -15,6 +26,7 @@ def _patch(builder, classes):
     def wrap_module(self, value):
         if not isinstance(value, classes):
             return original(self, value)
+        _disable(base, methods)
         with builder.config.patch(allow_rnn=True):
             return original(self, value)
 
@@ -24,8 +36,8 @@ def _patch(builder, classes):
 class _AfterImport:
     """Of sys.meta_path, until the module has been imported."""
 
-    def __init__(self, classes):
-        self.classes = classes
+    def __init__(self, *patched):
+        self.patched = patched
 
     def find_spec(self, name, path=None, target=None):
         if name != _BUILDER:
@@ -36,14 +48,15 @@ class _AfterImport:
 
         def exec_module(module):
             execute(module)
-            _patch(module, self.classes)
+            _patch(module, *self.patched)
 
         spec.loader.exec_module = exec_module
         return spec
 
 
-def trace(classes):
+def trace(classes, base, methods):
+    """Instances of `classes`, but not the methods of their base class that `methods` names."""
     if _BUILDER in sys.modules:
-        _patch(sys.modules[_BUILDER], classes)
+        _patch(sys.modules[_BUILDER], classes, base, methods)
     else:
-        sys.meta_path.insert(0, _AfterImport(classes))
+        sys.meta_path.insert(0, _AfterImport(classes, base, methods))

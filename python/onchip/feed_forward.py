@@ -19,7 +19,7 @@ class FeedForward(_Handle):
 
     Images are any number of rows with `neurons[0]` features: a 2-D array [images, neurons[0]]; or compressed rows, a
     tuple (begin [images + 1], neuron) or (begin, neuron, value), neurons ascending within an image, values 1 if none are
-    given; or what SciPy has for them, a csr_array with sorted indices. Values are rounded to fp32.
+    given; or a sparse array or matrix of SciPy, of any format. Values are rounded to fp32.
     """
 
     _kind = "inference"
@@ -84,21 +84,22 @@ class FeedForward(_Handle):
             return made
 
         inputs = self._neurons(0)
-        if hasattr(images, "indptr"):
-            if tuple(images.shape)[1] != inputs:
-                raise InputError(f"the images have {images.shape[1]} neurons; the network's input has {inputs}")
+        if not isinstance(images, tuple):
+            images = images if hasattr(images, "tocsr") else numpy.asarray(images)
+            if len(images.shape) != 2 or images.shape[1] != inputs:
+                raise InputError(f"the images have shape {list(images.shape)}; expected [images, {inputs}]")
+        if hasattr(images, "tocsr"):  # SciPy's, of any format
+            images = images.tocsr(copy=True)
+            images.sum_duplicates()  # and sorts
             images = images.indptr, images.indices, images.data
         if isinstance(images, tuple):
             begin, neuron = array(images[0], numpy.int64, "begin"), array(images[1], numpy.int32, "neuron")
             value = array(images[2], numpy.float32, "value") if len(images) > 2 and images[2] is not None else None
         else:
-            dense = numpy.asarray(images)
-            if dense.ndim != 2 or dense.shape[1] != inputs:
-                raise InputError(f"the images have shape {list(dense.shape)}; expected [images, {inputs}]")
-            row, neuron = numpy.nonzero(dense)
-            begin = numpy.zeros(len(dense) + 1, numpy.int64)
-            numpy.cumsum(numpy.bincount(row, minlength=len(dense)), out=begin[1:])
-            neuron, value = neuron.astype(numpy.int32), dense[row, neuron].astype(numpy.float32)
+            row, neuron = numpy.nonzero(images)
+            begin = numpy.zeros(len(images) + 1, numpy.int64)
+            numpy.cumsum(numpy.bincount(row, minlength=len(images)), out=begin[1:])
+            neuron, value = neuron.astype(numpy.int32), images[row, neuron].astype(numpy.float32)
         if value is not None and (value == 1).all():
             value = None
         for name, values in (("neuron", neuron), ("value", value)):

@@ -51,6 +51,8 @@ class Fit(_Sized):
         ("floor_us", c_double),
         ("why", c_char * 256),
         ("plan", c_char * 512),
+        ("runs", c_int32),
+        ("tier", c_int32),
     ]
 
 

@@ -7,12 +7,14 @@
     print(lstm.explain())                                     # what the last forward ran on
 """
 import contextlib
+import copy
 import functools
+import warnings
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from . import dynamo, recurrent_layer
+from . import api, dynamo, recurrent_layer
 
 
 def _is_on_device(tensor):
@@ -32,6 +34,12 @@ def _no_autocast():
     return torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else contextlib.nullcontext()
 
 
+def _is_transformed():
+    """Whether torch.func or torch.jit.trace sees torch's operations instead of values."""
+    peek = getattr(torch._C._functorch, "peek_interpreter_stack", None)
+    return not recurrent_layer.is_compiling() and (torch.jit.is_tracing() or peek is not None and peek() is not None)
+
+
 @functools.lru_cache(maxsize=128)
 def _lengths(batch_sizes):
     """Of a packed sequence's samples, in its order; in pinned memory, which a captured graph may copy from."""
@@ -42,7 +50,8 @@ def _lengths(batch_sizes):
 
 class _OnChip:
     """Of torch.nn.LSTM or GRU: forward and backward run on the chip for fp16 and bf16 on a CUDA device, also under autocast and
-    torch.compile(fullgraph=True); all else (proj_size, other types, weights that do not fit) silently takes torch's own path.
+    torch.compile(fullgraph=True); all else (proj_size, other types, weights that do not fit) silently takes torch's own path,
+    which breaks a graph of torch.compile as torch.nn.LSTM does, and as packed sequences do.
     A gradient of gradients is computed step by step, by torch's operations. Inside, states are a tuple, also of a GRU."""
 
     _path = "no forward yet"
@@ -53,21 +62,36 @@ class _OnChip:
         return self._path
 
     def forward(self, input, hx=None, lengths=None):
-        """As torch's. lengths: of each sample, [batch], int32 or int64, as pack_padded_sequence takes them, but not
+        """As torch's. lengths: of each sample, [batch], int32, int64 or a list, as pack_padded_sequence takes them, but not
         sorted, and on any device: nothing waits for those on a GPU, and a CUDA graph may be replayed with others. The output
         is zero beyond them; input there does not matter."""
+        if recurrent_layer.is_compiling() and isinstance(input, PackedSequence):
+            return self._forward_as_it_is(input, hx)
+        if isinstance(lengths, (list, tuple)) and all(type(length) is int for length in lengths):
+            lengths = torch.tensor(lengths)
         self._check_lengths(input, lengths)
         states = hx if hx is None or self._cell == "lstm" else (hx,)
         why = self._why_not(input, states)
         if why is None:
             dtype = self._dtype(input)
             with _no_autocast():
-                found = self._on_chip(input, states, lengths, dtype)
+                try:
+                    found = self._on_chip(input, states, lengths, dtype)
+                except api.CudaError as problem:  # in a context that has a part of the chip; nothing has run
+                    if "CooperativeLaunchTooLarge" not in str(problem):
+                        raise
+                    found = "the kernels take more SMs than this context has"
             if not isinstance(found, str):
                 y, final = found
                 return y, final if self._cell == "lstm" else final[0]
             why = found
         self._path = f"torch: {why}"
+        return self._forward_of_torch(input, hx, lengths)
+
+    def _forward_as_it_is(self, input, hx):
+        return self.forward(input, hx)
+
+    def _forward_of_torch(self, input, hx, lengths):
         if lengths is None:
             return super().forward(input, hx)
         packed = pack_padded_sequence(input, lengths.cpu(), self.batch_first, enforce_sorted=False)
@@ -106,6 +130,8 @@ class _OnChip:
         """A sentence, or None. Input that nobody takes is left to torch, which has the words for it."""
         is_packed = isinstance(input, PackedSequence)
         x = input.data if is_packed else input
+        if _is_transformed():
+            return "torch.func and torch.jit take torch's operations apart"
         if not torch.is_tensor(x) or not _is_on_device(x):
             return "the input is not on a CUDA device"
         if self.proj_size:
@@ -175,6 +201,8 @@ class _OnChip:
     def _layers(self, x, hx, lengths, packed_steps=0):
         """All layers for x [steps, batch, input], or of packed rows; or why not, before anything has run."""
         steps, batch = (packed_steps, len(lengths)) if packed_steps else x.shape[:2]
+        if recurrent_layer.is_compiling():  # kernels are made for numbers: those of other sizes are compiled anew
+            steps, batch = len((None,) * steps), len((None,) * batch)
         directions = 2 if self.bidirectional else 1
         masks = self._masks or [None] * self.num_layers
         if self._masks and (directions == 2 or lengths is not None or recurrent_layer.is_compiling()):
@@ -182,8 +210,8 @@ class _OnChip:
         inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
         for input, mask in dict.fromkeys(zip(inputs, masks)):
             sizes = (input, self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
-            # cuDNN has no gradients of a module that only evaluates.
-            may_be_a_library = self.training and not mask
+            # cuDNN has no gradients of a module that evaluates.
+            may_be_a_library = not mask and (self.training or not torch.is_grad_enabled())
             is_there, text = recurrent_layer.plan(x.device, x.dtype, may_be_a_library, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
@@ -198,6 +226,28 @@ class _OnChip:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)
         self._path = f"on the chip; {text}"
         return x, tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
+
+
+    # torch.jit.script asks for what it can compile, and quantize_dynamic sets a qconfig.
+
+    def __prepare_scriptable__(self):
+        """torch's module with the same parameters: torch.jit.script compiles that."""
+        plain = copy.copy(self)
+        plain.__class__ = next(torchs for torchs, ours in _REPLACED.items() if isinstance(self, ours))
+        return plain
+
+    @property
+    def qconfig(self):
+        return self._qconfig
+
+    @qconfig.setter
+    def qconfig(self, value):
+        warnings.warn(f"onchip.{self._cell.upper()} is not quantized: quantize torch.nn.{self._cell.upper()} before replace()")
+        self._qconfig = value
+
+    @qconfig.deleter
+    def qconfig(self):
+        del self._qconfig
 
 
 class LSTM(_OnChip, torch.nn.LSTM):
@@ -219,13 +269,17 @@ class GRU(_OnChip, torch.nn.GRU):
 
 
 _REPLACED = {torch.nn.LSTM: LSTM, torch.nn.GRU: GRU}
-dynamo.trace((LSTM, GRU))
+# Packed sequences, and what torch.compile would trace step by step.
+dynamo.trace((LSTM, GRU), _OnChip, ("_forward_as_it_is", "_forward_of_torch"))
 
 
 def replace(model):
     """Makes every torch.nn.LSTM and GRU of the model (itself, too) onchip's, in place: parameters, hooks, and who holds a
-    module stay as they are. Subclasses of them are left alone. Returns the model."""
-    for module in model.modules():
+    module stay as they are. Subclasses of them, parametrized ones among them, are left alone with a warning that names them.
+    Returns the model."""
+    for name, module in model.named_modules():
         if type(module) in _REPLACED:
             module.__class__ = _REPLACED[type(module)]
+        elif isinstance(module, tuple(_REPLACED)) and not isinstance(module, _OnChip):
+            warnings.warn(f"onchip.replace leaves '{name}' as it is: {type(module).__name__} is a class of its own")
     return model

@@ -9,7 +9,9 @@ and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh 
 y [steps, batch, directions * hidden] is zero beyond a sample's length. With `steps`, x and y are packed: [rows, ...], as a
 PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples.
 """
+import collections
 import contextlib
+import hashlib
 import warnings
 from typing import List, Optional, Tuple
 
@@ -20,8 +22,10 @@ from . import api
 
 PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _CAPTURED = []  # what graphs copy from host memory whenever they run
-_LAYERS = {}  # by device, sizes and type: the layer, or why there is none. For ever: graphs are replayed
-_LIBRARIES = {}  # likewise: why a library is quicker
+_LAYERS = collections.OrderedDict()  # by device, sizes and type: the layer, or why there is none; used last stands last
+_MOST_LAYERS = 256  # each takes 0.2 to 0.4 MB of host memory, and its kernels on the device
+_OF_GRAPHS = set()  # keys of layers that a captured graph replays: they stay for ever
+_LIBRARIES = {}  # by device, sizes and type: why a library is faster
 
 
 # torch's own ways to a device and to its stream take longer than a launch.
@@ -40,11 +44,39 @@ def _is_capturing():
 
 
 class Mask:
-    """Where W_hh has weights now, and for ever: a matrix in host memory, known by itself."""
+    """Where W_hh has weights now, and for ever: a matrix in host memory, known by its content. Copies and files have it, too."""
 
     def __init__(self, w_hh):
-        kept = w_hh.detach() != 0
-        self.matrix = api.Matrix.dense(kept.float().cpu().contiguous())
+        self._set((w_hh.detach() != 0).cpu().contiguous())
+
+    def _set(self, kept):
+        self._kept, self._digest = kept, hashlib.sha256(kept.numpy().tobytes()).digest() + bytes(str(kept.shape), "ascii")
+        self.matrix = api.Matrix.dense(kept.float())
+
+    def __getstate__(self):
+        return self._kept
+
+    def __setstate__(self, kept):
+        self._set(kept)
+
+    def __deepcopy__(self, _):
+        return self  # it never changes
+
+    def __eq__(self, other):
+        return isinstance(other, Mask) and self._digest == other._digest
+
+    def __hash__(self):
+        return hash(self._digest)
+
+
+def _forget_unused():
+    """The layers used longest ago, but those of graphs, once there are too many. No kernel of theirs may be running."""
+    unused = [key for key in list(_LAYERS)[: len(_LAYERS) - _MOST_LAYERS] if key not in _OF_GRAPHS]
+    for device in {key[0] for key in unused}:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    for key in unused:
+        del _LAYERS[key]
 
 
 def _layer(device, dtype, cell, *sizes):
@@ -52,7 +84,11 @@ def _layer(device, dtype, cell, *sizes):
     given), and perhaps a Mask; or a sentence that says why there is none."""
     key = (device, dtype, cell, *sizes)
     mask = sizes[6] if len(sizes) > 6 else None
-    if key not in _LAYERS:
+    if key in _LAYERS:
+        _LAYERS.move_to_end(key)
+        if device.type == "cuda" and _is_capturing():
+            _OF_GRAPHS.add(key)
+    else:
         with _context(device):
             if _is_capturing():
                 input, hidden, batch, steps, *_ = sizes
@@ -68,11 +104,12 @@ def _layer(device, dtype, cell, *sizes):
             except (OSError, api.ApiError) as problem:
                 warnings.warn(f"onchip.{cell.upper()} takes torch's path: {problem}")
                 _LAYERS[key] = str(problem)
+        _forget_unused()
     return _LAYERS[key]
 
 
 def _library(device, dtype, cell, *sizes):
-    """Why torch's path is the quicker one, or nothing."""
+    """Why torch's path is the faster one, or nothing."""
     key = (device, dtype, cell, *sizes)
     if key not in _LIBRARIES:
         with _context(device):

@@ -10,6 +10,10 @@ try:
     import numpy
 except ImportError:
     numpy = None
+try:
+    import scipy.sparse
+except ImportError:
+    scipy = None
 
 # Two layers of two neurons: y = clip(W x + bias)
 WEIGHTS = ([[1.0, 0.0], [0.5, -2.0]], [[0.0, 3.0], [1.0, 0.0]])
@@ -59,14 +63,26 @@ class Running(unittest.TestCase):
                 numpy.testing.assert_array_equal(network.features((begin, neuron), 2), self.expected(ones, 2))
                 self.assertEqual(network.categories(images[:0]).tolist(), [])
 
-    def test_compressed_rows_of_scipy_are_images(self):
-        class Rows:  # as scipy.sparse.csr_array has them
-            shape, indptr, indices, data = (2, 1024), [0, 2, 3], [5, 900, 17], [1.0, 1.0, 1.0]
-
+    @unittest.skipUnless(scipy, "no scipy")
+    def test_sparse_arrays_of_scipy_are_images_in_every_format(self):
         network = onchip.FeedForward("spdnn:1024x1", engine="reference")
-        dense = numpy.zeros((2, 1024), bool)
-        dense[[0, 0, 1], [5, 900, 17]] = True
-        numpy.testing.assert_array_equal(network.features(Rows, 1), network.features(dense, 1))
+        dense = (numpy.random.default_rng(1).random((5, 1024)) < 0.02).astype(numpy.float32)
+        wanted = network.features(dense, 1)
+        for kind in ("csr", "csc", "coo", "bsr", "lil", "dok", "dia"):
+            for made in (getattr(scipy.sparse, f"{kind}_{what}")(dense) for what in ("array", "matrix")):
+                numpy.testing.assert_array_equal(network.features(made, 1), wanted)
+                with self.assertRaisesRegex(onchip.InputError, r"shape \[1024, 5\]; expected \[images, 1024\]"):
+                    network.features(made.T, 1)
+        row, column = dense.nonzero()
+        order = numpy.arange(len(row))[::-1].repeat(2)  # neither sorted nor once
+        twice = scipy.sparse.coo_array((numpy.full(len(order), 0.5, numpy.float32), (row[order], column[order])), dense.shape)
+        numpy.testing.assert_array_equal(network.features(twice, 1), wanted)
+        unsorted = scipy.sparse.csr_array(dense)
+        unsorted.indices[: unsorted.indptr[1]] = unsorted.indices[: unsorted.indptr[1]][::-1].copy()
+        unsorted.has_sorted_indices = False
+        before = unsorted.indices.copy()
+        numpy.testing.assert_array_equal(network.features(unsorted, 1), wanted)
+        numpy.testing.assert_array_equal(unsorted.indices, before)
 
     def test_images_that_are_not_the_networks_are_refused(self):
         network = onchip.FeedForward("spdnn:1024x2", engine="reference")

@@ -96,7 +96,7 @@ class Lengths(Same):
     def test_lengths_that_are_none_are_refused(self):
         fast, _ = pair(self.dtypes[0], self.device, 3, 4)
         input = torch.randn(5, 2, 3, device=self.device, dtype=self.dtypes[0])
-        for lengths in ([1, 2], torch.tensor([1.0, 2.0]), torch.tensor([1, 2, 3]), torch.tensor([[1, 2]])):
+        for lengths in ([1.0, 2], torch.tensor([1.0, 2.0]), torch.tensor([1, 2, 3]), torch.tensor([[1, 2]])):
             with self.assertRaisesRegex(ValueError, "a tensor of 2 int32 or int64"):
                 fast(input, lengths=lengths)
         for lengths in ([0, 2], [1, 6], [-1, 2]):

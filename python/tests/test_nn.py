@@ -79,12 +79,12 @@ class SameGradients(Same):
             error = (output - exact(input.double())[0]).norm() / output.norm()
             self.assertLess(error.item(), TOLERANCE[self.dtypes[0]])
 
-    def test_where_a_library_is_quicker_training_takes_it(self):
+    def test_where_a_library_is_faster_training_takes_it(self):
         fast, exact = pair(self.dtypes[0], self.device, 3, 4)
         input = torch.randn(1, 2, 3, device=self.device, dtype=self.dtypes[0])
         with torch.backends.cudnn.flags(enabled=True):
             output, _ = fast(input)
-            self.assertRegex(fast.explain(), "^torch: cuDNN is the pick")
+            self.assertRegex(fast.explain(), "^torch: cuDNN is chosen")
             fast.eval()(input)  # it has no gradients there
             self.assertRegex(fast.explain(), "^on the chip")
         fast.train()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of onchip.LSTM and GRU share: a layer that computes from the pointers it is given, in double precision on the CPU, in the
 place of the kernels; and gradients beside those of torch's in double precision."""
+import collections
 import concurrent.futures
 import ctypes
 import unittest
@@ -25,7 +26,7 @@ class FakeTraining:
 
     @staticmethod
     def library(cell, precision, input, hidden, batch, steps, directions, length_bytes):
-        return "cuDNN is the pick" if steps == 1 and length_bytes == 0 else ""
+        return "cuDNN is chosen" if steps == 1 and length_bytes == 0 else ""
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
         assert cell in ("lstm", "gru") and precision == "fp64"
@@ -128,7 +129,7 @@ class WithoutKernels(unittest.TestCase):
             (recurrent_layer, "_context", lambda _: mock.MagicMock()),
             (recurrent_layer, "_stream", lambda: 0),
             (recurrent_layer, "_is_capturing", lambda: False),
-            (recurrent_layer, "_LAYERS", {}),
+            (recurrent_layer, "_LAYERS", collections.OrderedDict()),
             (recurrent_layer, "_LIBRARIES", {}),
             (recurrent_layer, "PRECISIONS", {torch.float64: "fp64"}),
             (api, "Training", FakeTraining),
@@ -144,7 +145,7 @@ class OnAGpu(unittest.TestCase):
     device, dtypes = "cuda", (torch.float16, torch.bfloat16)
 
     def setUp(self):
-        """Without cuDNN, which is quicker at many of these sizes."""
+        """Without cuDNN, which is faster at many of these sizes."""
         without = torch.backends.cudnn.flags(enabled=False)
         without.__enter__()
         self.addCleanup(without.__exit__, None, None, None)

@@ -195,7 +195,7 @@ class Scheduler {
 
   // The first warp that `can_issue`, -1 if none can.
   template <typename CanIssue>
-  int pick(CanIssue&& can_issue) {
+  int choose(CanIssue&& can_issue) {
     const std::size_t count = warps_.size();
     if (policy_ != Scheduling::round_robin) {
       if (last_ < count && can_issue(warps_[last_])) {
@@ -379,14 +379,14 @@ class Simulation {
     // Another partition is first in every cycle: the load/store unit has no favourite.
     for (std::size_t i = 0; i < partitions_.size(); ++i) {
       Partition& partition = partitions_[(static_cast<std::size_t>(cycle) + i) % partitions_.size()];
-      int picked;
+      int chosen;
       do {
-        picked = partition.scheduler.pick([&](int w) { return can_issue(warps_[w], cycle); });
-        if (picked >= 0) {
-          issue(picked, cycle);
+        chosen = partition.scheduler.choose([&](int w) { return can_issue(warps_[w], cycle); });
+        if (chosen >= 0) {
+          issue(chosen, cycle);
           any = true;
         }
-      } while (picked >= 0 && !options_.issue);
+      } while (chosen >= 0 && !options_.issue);
     }
     return any;
   }

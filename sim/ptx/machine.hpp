@@ -4,8 +4,9 @@
 //   memory     One thing after another, in one order for all. The weaker orders of a GPU are not tried out, so a fence
 //              too few is not found. Asynchronous copies land when they are waited for, not before; until then whoever
 //              reads there gets NaN. Nothing is zero by itself: registers begin as garbage.
-//   warps      Lanes that part are executed by turns, the smallest place in the program first, so that they meet again;
-//              warps by turns, some hundred instructions each. The same order in every run.
+//   warps      Lanes that part are executed one after another, the smallest place in the program first, so that they
+//   meet again;
+//              warps round-robin, some hundred instructions each. The same order in every run.
 //   faults     An access outside the registered memory or not aligned, a read of shared memory that nothing has
 //              written, a barrier that not all lanes of a warp come to, lanes that a warp-wide instruction names in
 //              vain, threads that all wait, more instructions than allowed: one Fault each, with line, block, thread.

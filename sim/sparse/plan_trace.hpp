@@ -30,7 +30,7 @@ enum class Traced : std::uint8_t {
 };
 
 enum class Issued : std::uint8_t {
-  as_compiled,  // in the order that the compiler finds quickest
+  as_compiled,  // in the order that the compiler finds fastest
   as_written,   // in the order of the kernel's source, as an instrumented kernel runs
 };
 

@@ -19,13 +19,13 @@ namespace {
 
 constexpr int kElementBytes = 2, kTileSamples = 8;        // of all states; samples that are read together
 constexpr int kSampleBytes = kSpanUnits * kElementBytes;  // of a span
-// Where states begin, [steps][turns][sample tiles][spans][8 samples][32 values]: far from shared memory and from all
+// Where states begin, [steps][sub-batches][sample tiles][spans][8 samples][32 values]: far from shared memory and all
 // other arrays.
 constexpr std::uint64_t kStates = std::uint64_t{1} << 40;
 
 // What one warp does with the sums of its items, a unit of a sample each, as lstm_*.cuh, gru_*.cuh, publish.cuh and
 // bias.cuh of kernels/training do it: the cell or its derivative, what is published, what the products read, and the
-// fetch of what a later turn needs.
+// fetch of what a later sub-batch needs.
 class RecurrenceCell {
  public:
   RecurrenceCell(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, int warp)
@@ -54,32 +54,33 @@ class RecurrenceCell {
   }
 
   std::int64_t tile_bytes() const { return std::int64_t{shape_.spans} * kTileSamples * kSampleBytes; }
-  std::int64_t state(std::int64_t step, int turn, int span, int sample) const {
-    const std::int64_t tile = (step * plan_.sub_batches + turn) * shape_.sample_tiles + sample / kTileSamples;
+  std::int64_t state(std::int64_t step, int sub_batch, int span, int sample) const {
+    const std::int64_t tile = (step * plan_.sub_batches + sub_batch) * shape_.sample_tiles + sample / kTileSamples;
     return static_cast<std::int64_t>(kStates) + tile * tile_bytes() +
            (std::int64_t{span} * kTileSamples + sample % kTileSamples) * kSampleBytes;
   }
 
-  // Shared memory: behind the weights two turns' sums of each warp group, then the carries.
+  // Shared memory: behind the weights two sub-batches' sums of each warp group, then the carries.
   std::int64_t partials_begin() const { return std::int64_t{kTileBytes} * plan_.warps * plan_.shared_tiles; }
   // of a warp
   std::int64_t partials_bytes() const {
     return std::int64_t{4} * kTileSamples * shape_.sample_tiles * (16 * shape_.row_tiles + 4);
   }
 
-  std::int64_t carry(int turn, int i) const {
+  std::int64_t carry(int sub_batch, int i) const {
     const int of_thread = (items_ + threads_ - 1) / threads_;
     return partials_begin() + 2 * plan_.warp_groups * plan_.warps * partials_bytes() +
-           std::int64_t{4} * (turn * of_thread * threads_ + i);
+           std::int64_t{4} * (sub_batch * of_thread * threads_ + i);
   }
 
   // `sums`: the rows of the round's item; `carried`: what it keeps from step to step.
-  void finish_item(const std::vector<int>& sums, int carried, int step, int turn, int round) {
-    is_backward_ ? differentiate(sums[0], carried, step, turn, round) : apply(sums, carried, step, turn, round);
+  void finish_item(const std::vector<int>& sums, int carried, int step, int sub_batch, int round) {
+    is_backward_ ? differentiate(sums[0], carried, step, sub_batch, round)
+                 : apply(sums, carried, step, sub_batch, round);
   }
 
-  // For the next turn; and that of four steps later from DRAM, a lane for each sector.
-  void fetch(int step, int turn, int round) {
+  // For the next sub-batch; and that of four steps later from DRAM, a lane for each sector.
+  void fetch(int step, int sub_batch, int round) {
     const std::vector<Input> all = inputs();
     out_.integers(5);
     out_.fill(2 * static_cast<int>(all.size()));
@@ -87,18 +88,18 @@ class RecurrenceCell {
     out_.fill(2 * static_cast<int>(all.size()));  // addresses
     for (std::size_t i = 0; i < all.size(); ++i) {
       of_items(Operation::global_load, kElementBytes, fetched(round, static_cast<int>(i)), kNoRegister, round,
-               [&](int of) { return element(all[i].of, all[i].plane, step, turn, of); });
+               [&](int of) { return element(all[i].of, all[i].plane, step, sub_batch, of); });
     }
     const int prefetched = static_cast<int>(all.size()) - (is_backward_ && is_lstm_ ? 1 : 0);
     const int at = out_.integers(9);
     of_items(Operation::global_load, kElementBytes, kNoRegister, at, round, [&](int of) {
       const int lane = unit(of) % kSectorUnits;
-      return lane < prefetched ? element(all[lane].of, all[lane].plane, step + 4, turn, of) : -1;
+      return lane < prefetched ? element(all[lane].of, all[lane].plane, step + 4, sub_batch, of) : -1;
     });
     out_.converge();
   }
 
-  // What the cells need was asked for behind the state, and shares a barrier of the scoreboard with it: the first look
+  // What the cells need was asked for behind the state, and shares a barrier of the scoreboard with it: the first poll
   // waits for both.
   void await_fetched() {
     const int last = static_cast<int>(inputs().size()) - 1;
@@ -111,7 +112,7 @@ class RecurrenceCell {
   const RecurrencePlan& plan_;
   RecurrenceShape shape_;
   bool is_backward_, is_lstm_;
-  int warp_, threads_, items_;  // of the warp group; of a turn
+  int warp_, threads_, items_;  // of the warp group; of a sub-batch
   WarpWriter out_{CompilerView{}};
 
  private:
@@ -146,20 +147,20 @@ class RecurrenceCell {
   }
 
   int read(int round, int i) { return out_.operate(Operation::conversion, fetched(round, i)); }
-  std::int64_t element(Array of, int plane, int step, int turn, int i) const {
-    const std::int64_t row = std::int64_t{step} * size_.batch + turn * shape_.samples + sample(i);
+  std::int64_t element(Array of, int plane, int step, int sub_batch, int i) const {
+    const std::int64_t row = std::int64_t{step} * size_.batch + sub_batch * shape_.samples + sample(i);
     const int planes = of == kGates ? 4 : 1;
     return kArrays + (std::int64_t{of} << kArrayBits) + row * planes * size_.hidden * kElementBytes +
            std::int64_t{kElementBytes} * (plane * size_.hidden + unit(i));
   }
 
-  void store(Array of, int plane, int value, int step, int turn, int round) {
+  void store(Array of, int plane, int value, int step, int sub_batch, int round) {
     of_items(Operation::global_store, kElementBytes, kNoRegister, value, round,
-             [&](int i) { return element(of, plane, step, turn, i); });
+             [&](int i) { return element(of, plane, step, sub_batch, i); });
   }
 
   // Words of the next state: of a lane's unit, or of two lanes'.
-  void publish(int step, int turn, int round, int plane, int value) {
+  void publish(int step, int sub_batch, int round, int plane, int value) {
     const int unit_values = is_backward_ && is_lstm_ ? 4 : 1;
     if (unit_values == 1) {
       const int neighbour = out_.operate(Operation::shuffle, value);
@@ -175,7 +176,7 @@ class RecurrenceCell {
       const int first = unit(i) * unit_values;
       return unit_values == 1 && unit(i) % 2 != 0
                  ? -1
-                 : state(step + 1, turn, plane * shape_.spans / planes + first / kSpanUnits, sample(i)) +
+                 : state(step + 1, sub_batch, plane * shape_.spans / planes + first / kSpanUnits, sample(i)) +
                        std::int64_t{kElementBytes} * (first % kSpanUnits);
     };
     const int width = unit_values == 1 ? 4 : 8;
@@ -187,13 +188,13 @@ class RecurrenceCell {
     out_.converge();
   }
 
-  void keep(int value, int turn, int round) {
-    of_items(Operation::shared_store, 4, kNoRegister, value, round, [&](int i) { return carry(turn, i); });
+  void keep(int value, int sub_batch, int round) {
+    of_items(Operation::shared_store, 4, kNoRegister, value, round, [&](int i) { return carry(sub_batch, i); });
   }
 
   int tanh(int value) { return fp32(out_.logistic(fp32(value))); }
   int rounded(int value) { return out_.operate(Operation::special, value); }  // F2F
-  void apply(const std::vector<int>& sums, int carried, int step, int turn, int round) {
+  void apply(const std::vector<int>& sums, int carried, int step, int sub_batch, int round) {
     std::vector<int> kept;
     int h = kNoRegister, c = kNoRegister;
     const auto input = [&](int gate) { return fp32(read(round, gate)); };
@@ -210,27 +211,27 @@ class RecurrenceCell {
       h = c = fp32(z, fp32(carried, n), n);
       kept = {r, z, n, q};
     }
-    keep(c, turn, round);
+    keep(c, sub_batch, round);
     const int bits = rounded(h);
     out_.flush();
-    publish(step, turn, round, 0, bits);
+    publish(step, sub_batch, round, 0, bits);
     out_.branch();
     out_.integers(6);
     for (int gate = 0; gate < 4; ++gate) {
       store(kGates, gate,
             gate % 2 == 0 ? out_.operate(Operation::conversion, kept[gate]) : out_.operate(Operation::integer), step,
-            turn, round);
+            sub_batch, round);
     }
-    store(kOutput, 0, bits, step, turn, round);
+    store(kOutput, 0, bits, step, sub_batch, round);
     if (is_lstm_) {
-      store(kNewCells, 0, out_.operate(Operation::conversion, c), step, turn, round);
+      store(kNewCells, 0, out_.operate(Operation::conversion, c), step, sub_batch, round);
     }
     out_.converge();
     out_.branch();  // the last state
     out_.converge();
   }
 
-  void differentiate(int sum, int carried, int step, int turn, int round) {
+  void differentiate(int sum, int carried, int step, int sub_batch, int round) {
     out_.branch();  // the first state's gradient
     out_.converge();
     out_.branch();  // a step more than there are states
@@ -250,12 +251,12 @@ class RecurrenceCell {
       const int dc = fp32(fp32(dh, gates[3]), fp32(squashed), carried);
       gradients = {fp32(fp32(dc, gates[2]), slope(gates[0])), fp32(fp32(dc, last), slope(gates[1])),
                    fp32(fp32(dc, gates[0]), fp32(gates[2])), fp32(fp32(dh, squashed), slope(gates[3]))};
-      keep(fp32(dc, gates[1]), turn, round);
+      keep(fp32(dc, gates[1]), sub_batch, round);
     } else {
       const int dn = fp32(fp32(dh, fp32(gates[1])), fp32(gates[2]));
       gradients = {fp32(fp32(dn, gates[3]), slope(gates[0])), fp32(fp32(dh, fp32(of_cell, gates[2])), slope(gates[1])),
                    dn, fp32(dn, gates[0])};
-      keep(fp32(dh, gates[1]), turn, round);
+      keep(fp32(dh, gates[1]), sub_batch, round);
     }
     std::array<int, 4> bits{};
     for (int gate = 0; gate < 4; ++gate) {
@@ -264,17 +265,17 @@ class RecurrenceCell {
     if (is_lstm_) {
       const int lower = out_.operate(Operation::integer, out_.operate(Operation::integer, bits[1]), bits[0]);
       const int upper = out_.operate(Operation::integer, out_.operate(Operation::integer, bits[3]), bits[2]);
-      publish(step, turn, round, 0, out_.operate(Operation::integer, lower, upper));
+      publish(step, sub_batch, round, 0, out_.operate(Operation::integer, lower, upper));
     } else {
       for (int plane = 0; plane < 3; ++plane) {
-        publish(step, turn, round, plane, bits[plane == 2 ? 3 : plane]);
+        publish(step, sub_batch, round, plane, bits[plane == 2 ? 3 : plane]);
       }
     }
     out_.branch();
     out_.integers(5);
     for (int gate = 0; gate < 4; ++gate) {
       fp32(gradients[gate]);  // biases
-      store(kGates, gate, bits[gate], step, turn, round);
+      store(kGates, gate, bits[gate], step, sub_batch, round);
     }
     out_.converge();
     out_.branch();  // the first step's, elsewhere, too
@@ -298,8 +299,8 @@ class Writer : public RecurrenceCell {
     parts_ = &parts;
     products(0, group_).ask();
     for (int step = 0; step < steps; ++step) {
-      for (int turn = group_; turn < plan_.sub_batches; turn += plan_.warp_groups) {
-        write_turn(step, turn);
+      for (int sub_batch = group_; sub_batch < plan_.sub_batches; sub_batch += plan_.warp_groups) {
+        write_sub_batch(step, sub_batch);
         ++count_;
       }
     }
@@ -308,7 +309,7 @@ class Writer : public RecurrenceCell {
   }
 
  private:
-  Products products(int step, int turn) {
+  Products products(int step, int sub_batch) {
     const int rows_and_samples = shape_.row_tiles * shape_.sample_tiles;
     const ProductShape shape{.samples = shape_.samples,
                              .sample_tiles = shape_.sample_tiles,
@@ -324,27 +325,27 @@ class Writer : public RecurrenceCell {
                                                                : 1,
                              .awaits_first = true};
     const std::int64_t first = std::int64_t{kTileBytes} * warp_ * plan_.shared_tiles;
-    return {out_, shape, warp_, [this, step, turn](int span, int of) { return state(step, turn, span, of); },
+    return {out_, shape, warp_, [this, step, sub_batch](int span, int of) { return state(step, sub_batch, span, of); },
             [this, first](int i, int to) {
               out_.access(Operation::shared_load, 16, to, kNoRegister,
                           [&](int lane) { return first + std::int64_t{kTileBytes} * i + std::int64_t{16} * lane; });
             }};
   }
 
-  void write_turn(int step, int turn) {
-    const Products now = products(step, turn);
+  void write_sub_batch(int step, int sub_batch) {
+    const Products now = products(step, sub_batch);
     now.fetch_first();
     await_fetched();
     now.multiply();
     out_.branch();
-    const bool has_fence = turn < plan_.warp_groups && step % (plan_.ahead / 2) == 0;
+    const bool has_fence = sub_batch < plan_.warp_groups && step % (plan_.ahead / 2) == 0;
     wait(cycles_.before_barrier + (has_fence ? cycles_.fence : 0));
     end_part(RecurrencePart::multiply);
-    const bool is_last = turn + plan_.warp_groups >= plan_.sub_batches,
+    const bool is_last = sub_batch + plan_.warp_groups >= plan_.sub_batches,
                is_alone = plan_.sub_batches == plan_.warp_groups;
-    const int next_step = step + (is_last ? 1 : 0), next_turn = is_last ? group_ : turn + plan_.warp_groups;
+    const int next_step = step + (is_last ? 1 : 0), next_sub_batch = is_last ? group_ : sub_batch + plan_.warp_groups;
     if (!is_alone) {
-      ask(next_step, next_turn);
+      ask(next_step, next_sub_batch);
     }
     now.store_partials([&](int row, int of) { return partial(warp_, of, row); });
     end_part(RecurrencePart::sums);
@@ -355,23 +356,23 @@ class Writer : public RecurrenceCell {
       add_up_cluster();
     }
     for (int round = 0; round < rounds(); ++round) {
-      finish(step, turn, round);
-      fetch(next_step, next_turn, round);
+      finish(step, sub_batch, round);
+      fetch(next_step, next_sub_batch, round);
     }
     out_.converge();
     out_.fill(kLoopInstructions);
     out_.branch();
     if (is_alone) {
       wait(plan_.poll_delay > 0 ? plan_.poll_delay + kBehindWait : 0);
-      ask(next_step, next_turn);
+      ask(next_step, next_sub_batch);
     }
     end_part(RecurrencePart::cell);
   }
 
-  void ask(int step, int turn) {
+  void ask(int step, int sub_batch) {
     out_.integers(2);
     out_.fill(4 * std::min(plan_.loads_in_flight, shape_.warp_spans * shape_.sample_tiles));  // empty words
-    products(step, turn).ask();
+    products(step, sub_batch).ask();
     out_.flush();
   }
 
@@ -408,11 +409,11 @@ class Writer : public RecurrenceCell {
     });
   }
 
-  // A word of the sums of this turn that are on their way between the SMs of the cluster.
+  // A word of the sums of this sub-batch that are on their way between the SMs of the cluster.
   std::int64_t received(int from, int i) const {
-    const std::int64_t of_turn = std::int64_t{4} * plan_.split * items_;
-    const int turn = count_ * plan_.warp_groups + group_;
-    return static_cast<std::int64_t>(kSums) + of_turn * turn + std::int64_t{4} * (from * items_ + i);
+    const std::int64_t of_sub_batch = std::int64_t{4} * plan_.split * items_;
+    const int sub_batch = count_ * plan_.warp_groups + group_;
+    return static_cast<std::int64_t>(kSums) + of_sub_batch * sub_batch + std::int64_t{4} * (from * items_ + i);
   }
 
   // To the other SMs what is theirs; then until this one has what they have sent.
@@ -430,10 +431,10 @@ class Writer : public RecurrenceCell {
     end_part(RecurrencePart::split);
   }
 
-  void finish(int step, int turn, int round) {
+  void finish(int step, int sub_batch, int round) {
     const int place = out_.integers(3);
     const int carried = out_.temporary();
-    of_items(Operation::shared_load, 4, carried, place, round, [&](int i) { return carry(turn, i); });
+    of_items(Operation::shared_load, 4, carried, place, round, [&](int i) { return carry(sub_batch, i); });
     std::vector<int> sums = add_up(round, 0);
     for (int other = 1; other < plan_.split; ++other) {
       const int of_other = out_.temporary();
@@ -441,14 +442,14 @@ class Writer : public RecurrenceCell {
       sums[0] = fp32(sums[0], of_other);
     }
     out_.integers(7);
-    finish_item(sums, carried, step, turn, round);
+    finish_item(sums, carried, step, sub_batch, round);
   }
 
   void end_part(RecurrencePart part) { parts_->resize(out_.written(), part); }
 
   const ExchangeTimes& cycles_;
   int group_, gates_, busy_warps_;
-  int count_ = 0;  // of turns
+  int count_ = 0;  // of sub-batches
   std::vector<RecurrencePart>* parts_ = nullptr;
 };
 
@@ -481,10 +482,11 @@ RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan&
     }
     trace.warp_groups.push_back(std::move(block));
   }
-  const std::int64_t turns = std::int64_t{steps} * plan.sub_batches;
+  const std::int64_t sub_batches = std::int64_t{steps} * plan.sub_batches;
   trace.states = {kStates, std::uint64_t{kTileSamples} * kSampleBytes * shape.spans,
-                  (turns + plan.sub_batches) * shape.sample_tiles, cycles.state};
-  trace.sums = {kSums, static_cast<std::uint64_t>(4 * plan.split * plan.units * shape.samples), turns, cycles.sums};
+                  (sub_batches + plan.sub_batches) * shape.sample_tiles, cycles.state};
+  trace.sums = {kSums, static_cast<std::uint64_t>(4 * plan.split * plan.units * shape.samples), sub_batches,
+                cycles.sums};
   return trace;
 }
 

@@ -6,12 +6,12 @@
 // The instructions and addresses with which kernels/training/device/training_recurrence.cu does some steps of a
 // training recurrence on one SM, forward or backward. Every SM does the same, each with units and columns of its own.
 //
-//   multiply   polls the turn's state, group after group, and multiplies it (sim/dense/products.hpp); asks for that of
-//              the warp group's next turn
+//   multiply   polls the sub-batch's state, group after group, and multiplies it (sim/dense/products.hpp); asks for
+//              that of the warp group's next sub-batch
 //   sums       the warps' sums to shared memory; barrier of the warp group; what each item needs of them. In a cluster
 //              the others' sums, too, which the SMs send each other
 //   cell       lstm_*.cuh, gru_*.cuh: the cell or its derivative, the words that are published, what the products read;
-//              what the next turn needs is asked for
+//              what the next sub-batch needs is asked for
 //
 // How many instructions there are beside those that the source says, and where it branches, is read off machine code
 // for sm_90 of LSTMs.
@@ -41,11 +41,12 @@ struct RecurrenceTrace {
   std::vector<BlockTrace> warp_groups;  // of an SM, beside each other
   // Of the first warp of each, which has work of every kind: what each of its instructions is part of.
   std::vector<std::vector<RecurrencePart>> parts;
-  Published states, sums;  // a part of them: a turn's state of eight samples; a turn's sums from the SMs of the cluster
+  // A part of them: a sub-batch's state of eight samples; its sums from the SMs of the cluster.
+  Published states, sums;
 };
 
-// Cycles until what is stored can be loaded, of states by other SMs and of sums by those of the cluster; from a turn's
-// last poll to its barrier, beside what is written down; of a fence.
+// Cycles until what is stored can be loaded, of states by other SMs and of sums by those of the cluster; from a
+// sub-batch's last poll to its barrier, beside what is written down; of a fence.
 struct ExchangeTimes {
   double state = 0, sums = 0, before_barrier = 0, fence = 0;
 };

@@ -116,7 +116,7 @@ class HardwarePlanner(unittest.TestCase):
 
 
 class Researcher(unittest.TestCase):
-    def test_a_streamed_plan_is_named_where_it_is_quicker(self):
+    def test_a_streamed_plan_is_named_where_it_is_faster(self):
         kept = answer("fit --chip h200 --cell relu --hidden 7392 --batch 4 --density 30% --tier shared_memory")
         free = answer("predict --chip h200 --cell relu --hidden 7392 --batch 4 --density 30%")
         self.assertAlmostEqual(kept["instead"]["step_us"], free["step_us"], places=6)

@@ -27,15 +27,15 @@ TEST_CASE("calibrated numbers replace only their own lines", "[fast]") {
   const std::string before = h200_text();
   const std::vector<Replacement> replacements{
       {"timing.lds_latency", 31.26, 0.5, "measured \"so\", with a \\"},
-      {"exchange.latency", 0.6125e-6, 0.02e-6, "measured"},
+      {"exchange.latency", 612.5, 20, "measured"},
   };
   const std::string after = rewrite_chip(before, "h200.toml", replacements);
   const ChipFile file = load_chip_text(after, "after");
   CHECK_THAT(file.chip.lds_latency_cycles.value, WithinRel(31.26, 1e-9));
   CHECK_THAT(file.chip.lds_latency_cycles.half_width, WithinRel(0.5, 1e-2));
-  CHECK_THAT(file.chip.exchange_latency_seconds.value, WithinRel(0.6125e-6, 1e-9));
+  CHECK_THAT(file.chip.exchange_latency_cycles.value, WithinRel(612.5, 1e-9));
   CHECK(file.provenance.at("timing.lds_latency").source == "measured \"so\", with a \\");
-  CHECK(file.provenance.at("exchange.latency").unit == "us");
+  CHECK(file.provenance.at("exchange.latency").unit == "cycles");
   const auto rest = [](const std::string& text) {
     const std::size_t exchange = text.find("[exchange]");
     return without_line(text.substr(0, exchange), "lds_latency") + without_line(text.substr(exchange), "latency");

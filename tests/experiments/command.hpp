@@ -52,6 +52,7 @@ inline void require_prediction(const Json& json) {
   CHECK(json.at("network").at("hidden").is_number_integer());
   CHECK(json.at("plan").at("family").get<std::string>().ends_with("_persistent"));
   CHECK(json.at("fits").is_boolean());
+  CHECK((json.at("fits") == false || json.at("tier") != "streamed"));
   CHECK(json.at("binding").is_string());
   REQUIRE(json.at("resources").size() >= 3);
   for (const Json& resource : json.at("resources")) {
@@ -62,7 +63,8 @@ inline void require_prediction(const Json& json) {
   }
   REQUIRE(json.at("interval_us").size() == 2);
   REQUIRE(json.at("terms").size() >= 3);
-  if (json.at("fits") == false) {
+  if (json.at("runs") == false) {
+    CHECK(json.at("fits") == false);
     CHECK(json.at("step_us").is_null());
     return;
   }

@@ -17,7 +17,7 @@ TEST_CASE("what does not fit is an answer with numbers, and exit status 1", "[fa
   require_prediction(run_json("predict --hidden 20000 --density 50%", 1));
 }
 
-TEST_CASE("where nothing fits the quickest library is named with its time", "[fast][long]") {
+TEST_CASE("where nothing fits the fastest library is named with its time", "[fast][long]") {
   for (const char* verb : {"predict", "fit"}) {
     const std::string question = verb + std::string(" --cell lstm --hidden 12000 --density 50%");
     const Json json = run_json(question, 1);

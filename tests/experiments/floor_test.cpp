@@ -15,7 +15,7 @@ using namespace onchip;
 
 TEST_CASE("the floor lies below every measured step of every data file, and not far below", "[fast]") {
   int measured = 0, shown = 0, files = 0;
-  // Of the quickest plan of each file and network: its time, and that over its floor.
+  // Of the fastest plan of each file and network: its time, and that over its floor.
   std::map<std::string, std::pair<double, double>> best;
   for (const auto& folder : std::filesystem::directory_iterator(ONCHIP_SOURCE_DIR "/experiments/data")) {
     if (!folder.is_directory()) {

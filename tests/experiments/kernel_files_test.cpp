@@ -147,6 +147,13 @@ TEST_CASE("what cannot be written is refused before anything is compiled", "[fas
   require_refusal(kWrite + (folder / "kernel.cu").string() + " --hidden 60000 --density 1 --tier registers",
                   "weights per thread");
   CHECK(folder.entries() == 0);
+  for (const std::string other : {"kernel.json", "kernel.layout"}) {  // which nobody named
+    const Folder own;
+    const std::string there = own.write(other, "{\"fits\": true}");
+    require_refusal(kWrite + (own / "kernel.cu").string() + " --hidden 512", there + ": there is such a file");
+    CHECK(read(there) == "{\"fits\": true}");
+    CHECK(own.entries() == 1);
+  }
 }
 
 }  // namespace

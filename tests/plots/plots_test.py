@@ -4,6 +4,7 @@
 plots/python tests/plots/plots_test.py; with ONCHIP_WRITE_GOLDEN=1 it writes the golden files anew."""
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -127,6 +128,27 @@ class Figures(unittest.TestCase):
         run = draw("parity", "--data", DATA / "parity.csv", "-o", self.folder / "none" / "figure.svg")
         self.assertIn("No such file", run.stderr)
         self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+
+    def test_the_front_is_what_no_pair_denies(self):
+        sys.path.insert(0, str(PLOTS))
+        from front import front
+        random.seed(1)
+        for objectives in ([("a", False), ("b", True)], [("a", True), ("b", False), ("c", True)]):
+            signs = [-1 if largest else 1 for _, largest in objectives]
+            for _ in range(50):
+                points = {tuple(random.randrange(6) for _ in objectives) for _ in range(30)}
+                beats = lambda a, b: a != b and all(s * x <= s * y for s, x, y in zip(signs, a, b))  # noqa: E731
+                self.assertEqual(front(points, objectives),
+                                 sorted(p for p in points if not any(beats(q, p) for q in points)))
+
+    def test_nothing_of_the_current_folder_is_run(self):
+        (self.folder / "warnings.py").write_text("open('ran', 'w')\n")
+        run = subprocess.run([PLOTS / "python", PLOTS / "front.py", "--data", DATA / "sweep.csv", "-o", "front.svg"],
+                             cwd=self.folder, env={**os.environ, "PYTHONPATH": ":."}, capture_output=True, text=True,
+                             check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue((self.folder / "front.svg").exists())
+        self.assertFalse((self.folder / "ran").exists())
 
     def test_labels_are_spread_without_changing_their_order(self):
         sys.path.insert(0, str(PLOTS))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What training.sh measured on its grid, as tables: us per step of the pick and of the best cuDNN, geometric means of their
-ratios, and every cell that does not win, with its floor: the six products at 700 TFLOP/s.
+"""What training.sh measured on its grid, as tables: us per step of the chosen plan and of the best cuDNN, geometric means
+of their ratios, and every cell that does not win, with its floor: the six products at 700 TFLOP/s.
   experiments/recipes/training/training_grid.py experiments/data/<gpu>/training_grid.csv"""
 import csv
 import math
@@ -11,22 +11,22 @@ FLOPS, SMALL, GATES = 700e12, 65_536, {"lstm": 4, "gru": 3}
 
 
 def cells(path):
-    """By cell, type, hidden size and batch: us of onchip's kernels, of the best cuDNN, and whether the kernels are the pick."""
+    """By cell, type, hidden size and batch: us of onchip's kernels and of the best cuDNN; whether cuDNN is chosen."""
     found = {}
     for row in csv.DictReader(open(path)):
         key = (row["cell"], row["precision"]), int(row["hidden"]), int(row["batch"])
-        cell = found.setdefault(key, {"onchip": math.nan, "cudnn": math.nan, "picks_library": False, "way": ""})
+        cell = found.setdefault(key, {"onchip": math.nan, "cudnn": math.nan, "cudnn_chosen": False, "way": ""})
         library = row["library"].split()[0]
         if library == "onchip":
             cell["onchip"] = float(row["us"] or "nan")
-            cell["picks_library"] = row["pick"] != "true"
+            cell["cudnn_chosen"] = row["pick"] != "true"
         elif library == "cudnn" and row["best"] == "true":
             cell["cudnn"], cell["way"] = float(row["us"]), row["library"]
     return found
 
 
-def pick(cell):
-    return cell["cudnn"] if cell["picks_library"] or math.isnan(cell["onchip"]) else cell["onchip"]
+def chosen_us(cell):
+    return cell["cudnn"] if cell["cudnn_chosen"] or math.isnan(cell["onchip"]) else cell["onchip"]
 
 
 def geometric_mean(ratios):
@@ -38,15 +38,18 @@ def main():
     for network, precision in dict.fromkeys(key[0] for key in found):
         of = {key[1:]: cell for key, cell in found.items() if key[0] == (network, precision)}
         batches = sorted({batch for _, batch in of})
-        print(f"\n{network}, {precision}, pick / best cuDNN, us per step\n\n| hidden | " + " | ".join(map(str, batches)) + " |")
+        print(f"\n{network}, {precision}, chosen plan / best cuDNN, us per step\n\n"
+              "| hidden | " + " | ".join(map(str, batches)) + " |")
         print("|---|" + "---|" * len(batches))
         for hidden in sorted({hidden for hidden, _ in of}):
             row = []
             for batch in batches:
                 cell = of.get((hidden, batch))
-                row.append("" if cell is None else f"{'cuDNN' if pick(cell) == cell['cudnn'] else format(pick(cell), '.2f')} / {cell['cudnn']:.2f}")
+                us = math.nan if cell is None else chosen_us(cell)
+                row.append("" if cell is None else
+                           f"{'cuDNN' if us == cell['cudnn'] else format(us, '.2f')} / {cell['cudnn']:.2f}")
             print(f"| {hidden} | " + " | ".join(row) + " |")
-        ratios = {key: cell["cudnn"] / pick(cell) for key, cell in of.items()}
+        ratios = {key: cell["cudnn"] / chosen_us(cell) for key, cell in of.items()}
         small = [ratio for (hidden, batch), ratio in ratios.items() if hidden * batch <= SMALL]
         print(f"\nGeometric mean of {len(ratios)} cells: {geometric_mean(list(ratios.values())):.2f}x; of the {len(small)} with "
               f"H * B of at most {SMALL}: {geometric_mean(small):.2f}x. Slowest: {min(ratios.values()):.3f}x.")

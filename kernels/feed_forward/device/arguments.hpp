@@ -101,9 +101,9 @@ constexpr int kWideCluster = 8, kWideThreads = 256;
 
 // The images of a list, or all *count without one, that are in `wanted`, if there is such a bitmap, and not in `known`:
 // to another list.
-struct OpenArguments {
+struct UndecidedArguments {
   const unsigned *ids, *count, *wanted, *known;
-  unsigned *open, *open_count;
+  unsigned *undecided, *undecided_count;
 };
 
 // ---- feed_forward_unstructured.cu -----------------------------------------------------------------------------------

@@ -179,11 +179,11 @@ extern "C" __global__ __cluster_dims__(kWideCluster, 1, 1) __launch_bounds__(kWi
   run<false, kWideCluster, kWideThreads>(a, a.scratch + static_cast<u64>(blockIdx.x / kWideCluster) * 2 * a.buffer);
 }
 
-extern "C" __global__ void feed_forward_open(const __grid_constant__ onchip::OpenArguments a) {
+extern "C" __global__ void feed_forward_undecided(const __grid_constant__ onchip::UndecidedArguments a) {
   for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < *a.count; i += gridDim.x * blockDim.x) {
     const u32 id = a.ids == nullptr ? i : a.ids[i], word = id / 32, bit = 1u << id % 32;
     if ((a.wanted == nullptr || (a.wanted[word] & bit)) && !(a.known[word] & bit)) {
-      a.open[atomicAdd(a.open_count, 1)] = id;
+      a.undecided[atomicAdd(a.undecided_count, 1)] = id;
     }
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of a sparse feed-forward network by the method that won the challenge of 2020
 // (model/feed_forward/staged/plan.hpp), in fp32.
-//   item      kImages images x kThreads outputs. Blocks of threads take items by turns, all outputs of the same images
-//             one after the other, so that these come from L2 but once from device memory
+//   item      kImages images x kThreads outputs. Blocks of threads take items round-robin, all outputs of the same
+//             images one after the other, so that these come from L2 but once from device memory
 //   thread    an output: its sums of all images are in registers. For each chunk of the block's inputs: all copy the
 //             chunk to shared memory, [kImages][kChunkInputs]; then each warp walks its slice of the weights
 //   alive     a flag for each image: some warp has an output of it that is not zero

@@ -3,12 +3,12 @@
 // to registers and back in every layer. The blocks and their records are those of feed_forward_blocks.cu, but for places
 // of 32 bits.
 //
-//   window       ONCHIP_AT_ONCE tiles for each team, of 8 * ONCHIP_GROUPS images, go through all layers of the launch
-//                together, so that their features stay in L2. The last window has up to half as many more, or the last two
-//                have fewer, about the same number.
-//   team         ONCHIP_TEAM blocks of threads compute a layer of a tile; teams take turns, layer by layer of a window, so
-//                that they have as much to do whatever the number of tiles is. While a team's last warps end a layer of one
-//                tile, the others are at the next one's.
+//   window       ONCHIP_AT_ONCE tiles for each batch group, of 8 * ONCHIP_GROUPS images, go through all layers of the
+//                launch together, so that their features stay in L2. The last window has up to half as many more, or
+//                the last two have fewer, about the same number.
+//   batch group  ONCHIP_SMS blocks of threads, one on each SM, compute a layer of a tile. Layers of a window's tiles go
+//                to the batch groups one after another, so that all have as much to do for any number of tiles. While a
+//                batch group's last warps end a layer of one tile, the others are at the next one's.
 //   warp         items of a layer: ONCHIP_BLOCKS output blocks, one after another, that share inputs
 //   feature      a fp16 word, or two, value and residual, as in feed_forward_blocks.cu
 //
@@ -272,7 +272,7 @@ __device__ inline void run_item(const Arguments& a, const Block* blocks, const W
   }
 }
 
-// A barrier of the blocks of threads of a team: arrivals are counted, and waited for later.
+// A barrier of the blocks of threads of a batch group: arrivals are counted, and waited for later.
 __device__ inline void add_release(u32* arrivals, u32 many) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrivals), "r"(many) : "memory");
 }
@@ -288,7 +288,7 @@ __device__ inline bool wait(const u32* arrivals, u32 times) {
   if (threadIdx.x == 0) {
     do {
       asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
-    } while (seen < times * kTeam);
+    } while (seen < times * kSms);
   }
   if (kSettles) {
     return __syncthreads_or(seen >= kSettled);
@@ -303,17 +303,17 @@ __device__ inline u32 settlings_before(int first_layer, int layer) {
 }
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(const __grid_constant__ Arguments a) {
-  __shared__ u32 ended[kMostTiles / 32];  // tiles of a window, as far as this team knows
+  __shared__ u32 ended[kMostTiles / 32];  // tiles of a window, as far as this batch group knows
   const int warp = threadIdx.x / 32;
-  const u32 team = blockIdx.x / kTeam, teams = gridDim.x / kTeam, member = blockIdx.x % kTeam;
+  const u32 batch_group = blockIdx.x / kSms, batch_groups = gridDim.x / kSms, member = blockIdx.x % kSms;
   const u32 count = *a.count, tiles = (count + kImages - 1) / kImages;
   const u32 layers = a.end_layer - a.first_layer;
   const u64 tile_halves = static_cast<u64>(a.places) * kPlaceHalves;
-  const int first_item = warp * kTeam + member;
+  const int first_item = warp * kSms + member;
   const Block* const own = static_cast<const Block*>(a.records) + static_cast<u64>(first_item) * kBlocks;
   const u64 layer_blocks = static_cast<u64>(a.items) * kBlocks;
-  const u32 planned = teams * kAtOnce;  // tiles of a window
-  u32 size = 0, before = 0;             // tiles of this window and of the one before
+  const u32 planned = batch_groups * kAtOnce;  // tiles of a window
+  u32 size = 0, before = 0;                    // tiles of this window and of the one before
   for (u32 first_tile = 0; first_tile < tiles; first_tile += size) {
     const u32 rest = tiles - first_tile;
     before = size;
@@ -330,8 +330,10 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
     Weights weights[kBlocks];
     const Record* const records = static_cast<const Record*>(a.remainder);
     const Record* first_record = records;
-    const u32 units_before = first_tile % teams * (layers % teams) % teams;  // of all windows, modulo teams
-    for (u32 unit = (team + teams - units_before) % teams; unit < size * layers && left > 0; unit += teams) {
+    // Of all windows, modulo batch groups.
+    const u32 units_before = first_tile % batch_groups * (layers % batch_groups) % batch_groups;
+    for (u32 unit = (batch_group + batch_groups - units_before) % batch_groups; unit < size * layers && left > 0;
+         unit += batch_groups) {
       const int layer = a.first_layer + static_cast<int>(unit / size);
       const u32 at = unit % size, tile = first_tile + at;
       if (kSettles && (ended[at / 32] >> at % 32 & 1)) {
@@ -382,7 +384,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
       Extremes extremes = nothing_seen();
       const u32 images = count - tile * kImages;
       const u64* const bits = from_bits ? a.bits + static_cast<u64>(tile) * a.places : nullptr;
-      for (int item = first_item; item < a.items; item += kTeam * kWarps) {
+      for (int item = first_item; item < a.items; item += kSms * kWarps) {
         if (item != first_item) {
           Weights others[kBlocks];
           const Block* const of_item = blocks + static_cast<u64>(item - first_item) * kBlocks;

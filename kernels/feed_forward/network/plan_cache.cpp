@@ -6,10 +6,8 @@
 #include "model/base/parallel.hpp"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -23,7 +21,7 @@
 namespace onchip {
 namespace {
 
-constexpr std::string_view kMagic = "onchip plan 1\n", kSuffix = ".plan";
+constexpr std::string_view kMagic = "onchip plan 1\n";
 
 // Of pieces of bytes, eight at once.
 struct Hash {
@@ -150,6 +148,9 @@ void for_each_field(Archive& archive, Value& value) {
 
 template <typename Value>
 std::optional<Value> load(const std::filesystem::path& path, const std::string& key) {
+  if (!is_cached(path)) {
+    return std::nullopt;
+  }
   Reader reader(path);
   std::string magic, of_file;
   reader(magic, of_file);
@@ -161,54 +162,24 @@ std::optional<Value> load(const std::filesystem::path& path, const std::string& 
   return reader.end() ? std::optional(std::move(value)) : std::nullopt;
 }
 
-// Removes the oldest files until there is room for so many bytes.
-void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
-  std::error_code ignored;
-  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
-    if (entry.path().extension() == kSuffix) {
-      bytes += entry.file_size(ignored);
-      files.emplace_back(entry.last_write_time(ignored), entry.path());
-    }
-  }
-  std::ranges::sort(files);
-  for (auto file = files.begin(); file != files.end() && bytes > kMostCachedBytes; ++file) {
-    bytes -= std::filesystem::file_size(file->second, ignored);
-    std::filesystem::remove(file->second, ignored);
-  }
-}
-
 template <typename Value>
 void store(const std::filesystem::path& path, const std::string& key, const Value& value) {
-  static std::atomic<unsigned> stored{0};
   std::uintmax_t bytes = 0;
   Output count{[&](std::span<const std::byte> some) { bytes += some.size(); }};
   for_each_field(count, value);
   if (bytes > kMostCachedBytes / 2) {
     return;
   }
-  std::error_code error, ignored;
-  std::filesystem::create_directories(path.parent_path(), ignored);
-  make_room(path.parent_path(), bytes);
-  std::filesystem::path temporary = path;
-  temporary += "." + std::to_string(getpid()) + "." + std::to_string(stored++) + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  Hash hash;
-  Output write{[&](std::span<const std::byte> some) {
-    hash.add(some);
-    file.write(reinterpret_cast<const char*>(some.data()), static_cast<std::streamsize>(some.size()));
-  }};
-  write(std::string(kMagic), key);
-  for_each_field(write, value);
-  write(std::uint64_t{hash.value});
-  file.close();
-  const bool written = !file.fail();
-  if (written) {
-    std::filesystem::rename(temporary, path, error);
-  }
-  if (!written || error) {
-    std::filesystem::remove(temporary, ignored);
-  }
+  store_cached(path, bytes, [&](OutputFile& file) {
+    Hash hash;
+    Output write{[&](std::span<const std::byte> some) {
+      hash.add(some);
+      file.write({reinterpret_cast<const char*>(some.data()), some.size()});
+    }};
+    write(std::string(kMagic), key);
+    for_each_field(write, value);
+    write(std::uint64_t{hash.value});
+  });
 }
 
 // Of the program or library that this is in: another build may pack otherwise.
@@ -269,10 +240,9 @@ Value PlanCache::kept(const std::string& what, const std::function<Value()>& mak
     return make();
   }
   const std::string key = network_ + what;
-  const std::filesystem::path path = directory_ / (hash_text(key) + std::string(kSuffix));
+  const std::filesystem::path path = directory_ / (hash_text(key) + ".plan");
   if (std::optional<Value> value = load<Value>(path, key)) {
-    std::error_code ignored;
-    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now(), ignored);
+    touch(path);
     return std::move(*value);
   }
   found_ = false;

@@ -3,7 +3,8 @@
 // packed layout, each in a file of its own under a hash of the network's layers, of all else that decides it, and of
 // this build of the library:
 //   "onchip plan 1\n", the whole key, the value, and a checksum of all that comes before it
-// A file that is torn, of another key, or that cannot be written, is no error: what it has is made anew.
+// A file that is torn, of another key, or that cannot be written, is no error: what it has is made anew. None is larger
+// than half of what all caches may have (cubin_cache.hpp).
 #pragma once
 
 #include "model/base/found.hpp"
@@ -24,9 +25,6 @@ struct PackedBlocks {
   StructureSummary found;
   BlocksLayout layout;
 };
-
-// All files together; the oldest make room. None is larger than half of it.
-inline constexpr std::uintmax_t kMostCachedBytes = std::uintmax_t{4} << 30;
 
 // A name of these images, by how many of them are alive.
 std::string numbers_of(const Activity& activity);

@@ -4,7 +4,7 @@
 
 namespace onchip {
 
-// Samples in the order in which they are given to groups and turns: the longest first.
+// Samples in the order in which they are given to groups and sub-batches: the longest first.
 struct alignas(8) Ranked {
   int sample, length;
 };
@@ -61,7 +61,7 @@ struct TrainingArguments {
 // Of a sparse LSTM's.
 struct SparseTrainingArguments : TrainingArguments {
   const int* tables = nullptr;  // of each SM: of its overflow, then [kRowsPerGroup][kGroups] rows, -1: none
-  int turn = 0;
+  int sub_batch = 0;
 };
 
 // Of what a mask leaves to do (sparse_weights.cu).

@@ -20,36 +20,38 @@ struct Fetched {
 };
 
 // Of state `state`: the gradients of a unit's four gates side by side, or each of three in its plane.
-__device__ __forceinline__ void publish_gradients(const Item& item, long long state, int turn, const u32 (&bits)[4]) {
+__device__ __forceinline__ void publish_gradients(const Item& item, long long state, int sub_batch,
+                                                  const u32 (&bits)[4]) {
   if constexpr (kCell == kGru) {
 #pragma unroll
     for (int plane = 0; plane < 3; ++plane) {
-      publish_pair(item, state, turn, bits[plane == 2 ? 3 : plane], plane);
+      publish_pair(item, state, sub_batch, bits[plane == 2 ? 3 : plane], plane);
     }
   } else if (item.sample < kGroupBatch) {
-    publish(item, state, turn, bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
+    publish(item, state, sub_batch, bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
   }
 }
 
-__device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
+__device__ __forceinline__ void begin_sub_batch(const Arguments& a, const Item& item, int sub_batch) {
   if constexpr (kCell == kGru) {
-    store_shared_float(item.carry_of(turn), 0.0f);
-    publish_gradients(item, 0, turn, {});
+    store_shared_float(item.carry_of(sub_batch), 0.0f);
+    publish_gradients(item, 0, sub_batch, {});
   } else {
-    const Place place = item.place(a, 0, turn);
-    const float carry = place.rest > 0 ? load_or_zero(a.final_cell_gradient, item.index(item.caller_sample(a, turn))) : 0.0f;
-    store_shared_float(item.carry_of(turn), carry);
+    const Place place = item.place(a, 0, sub_batch);
+    const float carry =
+        place.rest > 0 ? load_or_zero(a.final_cell_gradient, item.index(item.caller_sample(a, sub_batch))) : 0.0f;
+    store_shared_float(item.carry_of(sub_batch), carry);
     if (item.sample < kGroupBatch) {
-      publish(item, 0, turn, 0, 0);
+      publish(item, 0, sub_batch, 0, 0);
     }
   }
 }
 
-__device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
-  Fetched fetched{item.place(a, step, turn), {}, 0, 0, 0};
+__device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int sub_batch) {
+  Fetched fetched{item.place(a, step, sub_batch), {}, 0, 0, 0};
   const auto [row, output_row, rest] = fetched.place;
-  const Place found_before = item.found_later(a, step + 1, turn);
-  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
+  const Place found_before = item.found_later(a, step + 1, sub_batch);
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, sub_batch);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
@@ -62,12 +64,12 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
       } else if (rest > 1) {
         fetched.last = load_ahead(a.cells, item.index(found_before.row));
       } else if (a.initial_cell != nullptr) {
-        fetched.last = load_ahead(a.initial_cell, item.index(item.caller_sample(a, turn)));
+        fetched.last = load_ahead(a.initial_cell, item.index(item.caller_sample(a, sub_batch)));
       }
     } else if (rest > 1) {
       fetched.last = load_ahead(a.output, item.output_index(place_later(a, fetched.place, found_before, 1).output_row));
     } else if (a.initial != nullptr) {
-      fetched.last = load_ahead(a.initial, item.index(item.caller_sample(a, turn)));
+      fetched.last = load_ahead(a.initial, item.index(item.caller_sample(a, sub_batch)));
     }
     fetched.gradient = load_ahead(a.output_gradient, item.output_index(output_row));
     if (const int lane = item.unit % kSectorUnits; lane < 6 && rest > kFetchedAhead) {  // one for each array
@@ -82,13 +84,13 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 }
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
-                                       const Fetched& fetched, const float (&sums)[1], long long step, int turn) {
-  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+                                       const Fetched& fetched, const float (&sums)[1], long long step, int sub_batch) {
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, sub_batch);
   const bool exists = rest > 0;
-  const float carry = load_shared_float(item.carry_of(turn));
+  const float carry = load_shared_float(item.carry_of(sub_batch));
   float dh = kCell == kGru ? sums[0] + carry : sums[0];
   if (rest == 0) {
-    const int sample = item.caller_sample(a, turn);
+    const int sample = item.caller_sample(a, sub_batch);
     store_if_wanted(a.initial_gradient, item.index(sample), to_bits(dh));
     if constexpr (kCell == kLstm) {
       store_if_wanted(a.initial_cell_gradient, item.index(sample), to_bits(carry));
@@ -99,7 +101,7 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   }
   dh += to_float(fetched.gradient);
   if (step == 0 && exists) {
-    dh += load_or_zero(a.final_gradient, item.index(item.caller_sample(a, turn)));
+    dh += load_or_zero(a.final_gradient, item.index(item.caller_sample(a, sub_batch)));
   }
   float gradients[4], carried, share;  // of what is carried to the step before
   if constexpr (kCell == kLstm) {
@@ -127,7 +129,7 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   for (int k = 0; k < 4; ++k) {
     bits[k] = exists ? to_bits(gradients[k]) : 0;
   }
-  publish_gradients(item, step + 1, turn, bits);
-  store_shared_float(item.carry_of(turn), carried * share);
-  keep_gradients(a, item, constants, {row, output_row, rest}, turn, gradients, bits);
+  publish_gradients(item, step + 1, sub_batch, bits);
+  store_shared_float(item.carry_of(sub_batch), carried * share);
+  keep_gradients(a, item, constants, {row, output_row, rest}, sub_batch, gradients, bits);
 }

@@ -15,7 +15,8 @@ __device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) {
 
 // They go where the values were; those of the first step, for W_hh and h0, go elsewhere, too.
 __device__ __forceinline__ void keep_gradients(const Arguments& a, const Item& item, Constants& constants,
-                                               const Place& place, int turn, const float (&gradients)[4], const u32 (&bits)[4]) {
+                                               const Place& place, int sub_batch, const float (&gradients)[4],
+                                               const u32 (&bits)[4]) {
   if (place.rest > 0) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -26,7 +27,7 @@ __device__ __forceinline__ void keep_gradients(const Arguments& a, const Item& i
   if (place.rest == 1 && a.first_gradient != nullptr) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      store_element(a.first_gradient, item.gate_index(item.caller_sample(a, turn), k), bits[k]);
+      store_element(a.first_gradient, item.gate_index(item.caller_sample(a, sub_batch), k), bits[k]);
     }
   }
 }

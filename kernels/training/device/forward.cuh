@@ -36,28 +36,28 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
   return constants;
 }
 
-__device__ __forceinline__ void begin_turn(const Arguments& a, const Item& item, int turn) {
-  const Place place = item.place(a, 0, turn);
+__device__ __forceinline__ void begin_sub_batch(const Arguments& a, const Item& item, int sub_batch) {
+  const Place place = item.place(a, 0, sub_batch);
   const bool exists = place.rest > 0;
   if constexpr (kCell == kLstm) {
-    const long long index = kHasLengths && !exists ? 0 : item.index(item.caller_sample(a, turn));
+    const long long index = kHasLengths && !exists ? 0 : item.index(item.caller_sample(a, sub_batch));
     const float c = exists ? load_or_zero(a.initial_cell, index) : 0.0f;
-    store_shared_float(item.carry_of(turn), c);
-    publish_pair(item, 0, turn, exists ? to_bits(load_or_zero(a.initial, index)) : 0);
+    store_shared_float(item.carry_of(sub_batch), c);
+    publish_pair(item, 0, sub_batch, exists ? to_bits(load_or_zero(a.initial, index)) : 0);
     if (exists && !kHasLengths) {
       store_element(a.last_cells, item.index(place.row), to_bits(c));
     }
   } else {
-    const float h = exists ? load_or_zero(a.initial, item.index(item.caller_sample(a, turn))) : 0.0f;
-    store_shared_float(item.carry_of(turn), h);
-    publish_pair(item, 0, turn, to_bits(h));
+    const float h = exists ? load_or_zero(a.initial, item.index(item.caller_sample(a, sub_batch))) : 0.0f;
+    store_shared_float(item.carry_of(sub_batch), h);
+    publish_pair(item, 0, sub_batch, to_bits(h));
   }
 }
 
-__device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int turn) {
-  Fetched fetched{item.place(a, step, turn), {}};
+__device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, long long step, int sub_batch) {
+  Fetched fetched{item.place(a, step, sub_batch), {}};
   const auto [row, output_row, rest] = fetched.place;
-  const Place found_ahead = item.found_later(a, step + kFetchedAhead, turn);
+  const Place found_ahead = item.found_later(a, step + kFetchedAhead, sub_batch);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < kCellGates; ++g) {
@@ -72,8 +72,9 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
 }
 
 __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
-                                       const Fetched& fetched, const float (&sums)[kThreadRows], long long step, int turn) {
-  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, turn);
+                                       const Fetched& fetched, const float (&sums)[kThreadRows], long long step,
+                                       int sub_batch) {
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, sub_batch);
   const auto input = [&](int g) { return to_float(fetched.input[g]) + constants.bias[g]; };
   float kept[4], carry;
   u32 h;
@@ -82,18 +83,18 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     for (int g = 0; g < kCellGates; ++g) {
       kept[g] = squash(sums[g] + input(g), g == 2);
     }
-    carry = fmaf(kept[1], load_shared_float(item.carry_of(turn)), kept[0] * kept[2]);
+    carry = fmaf(kept[1], load_shared_float(item.carry_of(sub_batch)), kept[0] * kept[2]);
     h = rest > 0 ? to_bits(kept[3] * squash(carry, true)) : 0;
   } else {
     kept[0] = squash(sums[0] + input(0), false);
     kept[1] = squash(sums[1] + input(1), false);
     kept[3] = sums[2] + constants.bias[3];
     kept[2] = squash(fmaf(kept[0], kept[3], input(2)), true);
-    carry = fmaf(kept[1], load_shared_float(item.carry_of(turn)) - kept[2], kept[2]);
+    carry = fmaf(kept[1], load_shared_float(item.carry_of(sub_batch)) - kept[2], kept[2]);
     h = rest > 0 ? to_bits(carry) : 0;
   }
-  publish_pair(item, step + 1, turn, h);
-  store_shared_float(item.carry_of(turn), carry);
+  publish_pair(item, step + 1, sub_batch, h);
+  store_shared_float(item.carry_of(sub_batch), carry);
   if (rest > 0) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
@@ -105,7 +106,7 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     }
   }
   if (rest == 1) {
-    const int sample = item.caller_sample(a, turn);
+    const int sample = item.caller_sample(a, sub_batch);
     store_if_wanted(a.final_state, item.index(sample), h);
     if constexpr (kCell == kLstm) {
       store_if_wanted(a.final_cell, item.index(sample), to_bits(carry));

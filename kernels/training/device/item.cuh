@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread finishes of each turn: one unit of kThreadItems samples, each an item.
+// What a thread finishes of each sub-batch: one unit of kThreadItems samples, each an item.
 #pragma once
 
 #include "kernels/persistent/elements.cuh"
@@ -11,9 +11,9 @@ constexpr int kSectorUnits = 16;  // of a row, in a sector
 constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
-// Groups share the longest samples, so that the last turns of all end early.
-__device__ __forceinline__ int rank_of(int turn, int sample) {
-  return (turn * kGroupBatch + sample) * kBatchGroups + batch_group();
+// Groups share the longest samples, so that the last sub-batches of all end early.
+__device__ __forceinline__ int rank_of(int sub_batch, int sample) {
+  return (sub_batch * kGroupBatch + sample) * kBatchGroups + batch_group();
 }
 
 // The first packed row of each position; behind the last, all.
@@ -28,14 +28,14 @@ struct Place {
 };
 
 struct Item {
-  int unit, sample;  // of all units; of a turn's samples
+  int unit, sample;  // of all units; of a sub-batch's samples
   bool exists;       // it is a unit of the network
-  char* ring;        // its words in the ring's first slot and turn
-  u32 carry;         // in shared memory, of the first turn: float [kTurns][kThreadItems][kThreads]
+  char* ring;        // its words in the ring's first slot and sub-batch
+  u32 carry;         // in shared memory, of the first sub-batch: float [kSubBatches][kThreadItems][kThreads]
 
   // The only place that knows directions and lengths.
-  __device__ __forceinline__ Place place(const Arguments& a, long long step, int turn) const {
-    const int rank = rank_of(turn, sample);
+  __device__ __forceinline__ Place place(const Arguments& a, long long step, int sub_batch) const {
+    const int rank = rank_of(sub_batch, sample);
     const bool is_sample = exists && rank < kBatch;
     Place place{0, 0, -1};
     if constexpr (kHasLengths) {  // without branches, so that loads of several places are on their way at once
@@ -52,12 +52,12 @@ struct Item {
     return place;
   }
   // With lengths, for place_later().
-  __device__ __forceinline__ Place found_later(const Arguments& a, long long step, int turn) const {
-    return kHasLengths ? place(a, step, turn) : Place{};
+  __device__ __forceinline__ Place found_later(const Arguments& a, long long step, int sub_batch) const {
+    return kHasLengths ? place(a, step, sub_batch) : Place{};
   }
   // The caller's, of a sample that is there.
-  __device__ __forceinline__ int caller_sample(const Arguments& a, int turn) const {
-    const int rank = rank_of(turn, sample);
+  __device__ __forceinline__ int caller_sample(const Arguments& a, int sub_batch) const {
+    const int rank = rank_of(sub_batch, sample);
     return kHasLengths ? a.ranks[rank].sample : rank;
   }
   // Of rows of kHidden, also of those of samples; of the output; of the gates.
@@ -68,10 +68,12 @@ struct Item {
   __device__ __forceinline__ long long gate_index(int row, int gate) const {
     return (static_cast<long long>(row) * 4 + gate) * kHidden + unit;
   }
-  __device__ __forceinline__ char* words(long long state, int turn) const {
-    return ring + static_cast<int>(state % kRingSlots) * kRingStride + turn * kStateStride;
+  __device__ __forceinline__ char* words(long long state, int sub_batch) const {
+    return ring + static_cast<int>(state % kRingSlots) * kRingStride + sub_batch * kStateStride;
   }
-  __device__ __forceinline__ u32 carry_of(int turn) const { return carry + turn * (kThreadItems * kThreads * 4); }
+  __device__ __forceinline__ u32 carry_of(int sub_batch) const {
+    return carry + sub_batch * (kThreadItems * kThreads * 4);
+  }
 };
 
 // So many steps after `place`.
@@ -81,18 +83,18 @@ __device__ __forceinline__ Place place_later(const Arguments& a, const Place& pl
 }
 
 // Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
-__device__ __forceinline__ bool is_left(const Arguments& a, long long step, int turn, int sample) {
-  const int rank = rank_of(turn, sample);
+__device__ __forceinline__ bool is_left(const Arguments& a, long long step, int sub_batch, int sample) {
+  const int rank = rank_of(sub_batch, sample);
   return sample < kGroupBatch && rank < kBatch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
 }
 
-// Turns end one after another: how many of `turns` have samples in this step.
-__device__ __forceinline__ int turns_left(const Arguments& a, long long step, int turns) {
+// Sub-batches end one after another: how many of `sub_batches` have samples in this step.
+__device__ __forceinline__ int sub_batches_left(const Arguments& a, long long step, int sub_batches) {
 #pragma unroll 1
-  while (turns > 0 && !is_left(a, step, turns - 1, 0)) {
-    --turns;
+  while (sub_batches > 0 && !is_left(a, step, sub_batches - 1, 0)) {
+    --sub_batches;
   }
-  return turns;
+  return sub_batches;
 }
 
 __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index) {
@@ -102,7 +104,7 @@ __device__ __forceinline__ Item item_of(const Arguments& a, u32 carry, int index
   item.exists = item.unit < kHidden && item.sample < kGroupBatch;
   item.carry = carry + 4 * index;
   const int even = kUnitValues > 1 ? item.unit : item.unit - item.unit % 2;  // else a word is of two units
-  item.ring = a.ring + batch_group() * (kTurns * kStateStride) + place_of(even, item.sample);
+  item.ring = a.ring + batch_group() * (kSubBatches * kStateStride) + place_of(even, item.sample);
   return item;
 }
 

@@ -11,11 +11,11 @@
 // So a word of the state has two values of one unit, or two units of which one thread has one: three values of a GRU's
 // unit do not fill words.
 //
-// A batch group is kSms SMs with all weights. Its samples take turns: the same SMs compute those of one turn while the
-// states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and with
-// turns of its own, so that one polls and multiplies while another finishes. Of each turn, memory of states is
+// A batch group is kSms SMs with all weights. Its samples are kSubBatches sub-batches: the same SMs compute one while
+// the states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and
+// with sub-batches of its own, so that one polls and multiplies while another finishes. The states of all sub-batches:
 //
-//   ring    [kRingSlots][kBatchGroups][kTurns][kSplit * kSpans][kGroupBatch][32]
+//   ring    [kRingSlots][kBatchGroups][kSubBatches][kSplit * kSpans][kGroupBatch][32]
 #pragma once
 
 #include "kernels/training/device/arguments.hpp"
@@ -33,17 +33,17 @@ constexpr bool kHasLengths = kLengthBytes > 0;
 constexpr int kSms = ONCHIP_SMS;
 constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
-constexpr int kTurns = ONCHIP_TURNS;
-constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
+constexpr int kSubBatches = ONCHIP_SUB_BATCHES;
+constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a sub-batch
 constexpr int kWarpGroups = ONCHIP_WARP_GROUPS;
-static_assert(kTurns % kWarpGroups == 0, "every warp group has as many turns");
+static_assert(kSubBatches % kWarpGroups == 0, "every warp group has as many sub-batches");
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = ONCHIP_UNITS;          // of an SM
-constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a turn: a unit of a sample
+constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a sub-batch: a unit of a sample
 constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
 constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
-static_assert(kBatchGroups * kTurns * kGroupBatch >= kBatch, "the turns have all samples");
+static_assert(kBatchGroups * kSubBatches * kGroupBatch >= kBatch, "the sub-batches have all samples");
 
 constexpr int kCellGates = kCell == kGru ? 3 : 4;
 constexpr int kGates = kIsBackward ? 1 : kCellGates;  // rows of a unit
@@ -60,8 +60,8 @@ constexpr int kPlaneSpans = (kPlaneValues + kSpanUnits - 1) / kSpanUnits;
 constexpr int kSpans = kPlanes * kPlaneSpans;  // of an SM
 constexpr int kPlaneBytes = kPlaneSpans * kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
-constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a turn
-constexpr int kRingStride = kBatchGroups * kTurns * kStateStride;
+constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a sub-batch
+constexpr int kRingStride = kBatchGroups * kSubBatches * kStateStride;
 constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
 __device__ __forceinline__ constexpr int in_l2(u32 offset) {
   return offset;

@@ -163,13 +163,13 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
   if constexpr (kSplit > 1) {
     begin_receiving(received, thread);
   }
-  const int turn = a.turn;
+  const int sub_batch = a.sub_batch;
   for_items(thread, [&](int i, int index) {
-    items[i] = item_of(a, kept_shared + kCarryAt - turn * (kThreadItems * kThreads * 4), index);
+    items[i] = item_of(a, kept_shared + kCarryAt - sub_batch * (kThreadItems * kThreads * 4), index);
     if (i == 0) {
       constants = begin_cell(a, items[0]);
     }
-    begin_turn(a, items[i], turn);
+    begin_sub_batch(a, items[i], sub_batch);
   });
   __syncthreads();
   emit_outbox(a, kept_shared, 0, thread);
@@ -192,7 +192,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
       renew_polls(a.status, polls);
     }
     __syncthreads();
-    for_items(thread, [&](int i, int) { fetched[i] = fetch(a, items[i], step, turn); });
+    for_items(thread, [&](int i, int) { fetched[i] = fetch(a, items[i], step, sub_batch); });
     multiply(weights, step_of_lane, state, polls);
     __syncthreads();
     const int count = static_cast<int>(step & 0x7fffffff);
@@ -205,7 +205,7 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads, 1) recurrenc
     for_items(thread, [&](int i, int index) {
       float sums_of_item[kThreadRows];
       add_up(received, SumOfBlock{}, partial_of(partials, index), count, index, sums_of_item);
-      finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
+      finish(a, items[i], constants, fetched[i], sums_of_item, step, sub_batch);
     });
     __syncthreads();
     emit_outbox(a, kept_shared, step + 1, thread);

@@ -7,7 +7,7 @@
 //   columns     all units' h                         the SM's share of its cluster's: all gates' gradients of as many
 //                                                    units, the four of a unit side by side
 //
-// A launch computes kGroupBatch samples; the layer's take turns, launch after launch.
+// A launch computes a sub-batch, kGroupBatch samples of the layer's.
 //
 //   ring    [kRingSlots][kSplit][kPlanes][kStateUnits][kPlaneSamples] in L2
 #pragma once
@@ -25,8 +25,8 @@ constexpr int kBatch = ONCHIP_BATCH;
 constexpr int kOutputStride = kHidden;  // one direction
 constexpr bool kHasLengths = false;
 constexpr int kBlocks = ONCHIP_BLOCKS;
-constexpr int kTurns = ONCHIP_TURNS;
-constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a turn
+constexpr int kSubBatches = ONCHIP_SUB_BATCHES;
+constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a sub-batch
 constexpr int kBatchPadded = ONCHIP_BATCH_PADDED;
 constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = ONCHIP_UNITS;  // of an SM
@@ -35,7 +35,7 @@ constexpr int kItemThreads = ONCHIP_THREADS / kUnits * kUnits;  // all items of 
 constexpr int kUnitValues = kIsBackward ? 4 : 1;                // of a state
 static_assert(kUnits <= ONCHIP_THREADS && kBlocks * kUnits >= kHidden && kBlocks % kSplit == 0,
               "the SMs have all units, in whole clusters");
-static_assert(kTurns * kGroupBatch >= kBatch, "the turns have all samples");
+static_assert(kSubBatches * kGroupBatch >= kBatch, "the sub-batches have all samples");
 
 constexpr int kThreadRows = kIsBackward ? 1 : kCellGates;  // of a unit, side by side
 constexpr int kRows = kIsBackward ? kUnits * kSplit : kUnits * kCellGates;
@@ -63,7 +63,7 @@ static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM has whole words of
 using Arguments = onchip::SparseTrainingArguments;
 
 // item.cuh's: a launch has all SMs, and its words go to the outbox.
-constexpr int kBatchGroups = 1, kSumGroups = kTurns;
+constexpr int kBatchGroups = 1, kSumGroups = kSubBatches;
 __device__ __forceinline__ int batch_group() { return 0; }
 __device__ __forceinline__ int sum_group() { return 0; }
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x); }

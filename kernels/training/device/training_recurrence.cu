@@ -3,7 +3,7 @@
 // one cooperative launch: weights stay in registers and shared memory, and the SMs exchange the state through L2 by
 // Lamport words.
 //
-//   one step of one turn of one SM
+//   one step of one sub-batch of one SM
 //   +--------------------------------------------------------+
 //   | poll, multiply   each warp: its share of the columns, as they come  dense/multiply.cuh
 //   | add up           the warps' sums in shared memory, after one block barrier; those of a cluster
@@ -32,9 +32,9 @@
 #include "kernels/training/device/forward.cuh"
 #endif
 
-constexpr int kPartialsAt = kSharedWeightBytes;  // of two turns of each warp group
+constexpr int kPartialsAt = kSharedWeightBytes;  // of two sub-batches of each warp group
 constexpr int kCarryAt = kPartialsAt + 2 * kWarpGroups * kWarps * kPartialBytes;
-constexpr int kReceivedAt = kCarryAt + kTurns * kThreadItems * kThreads * 4;
+constexpr int kReceivedAt = kCarryAt + kSubBatches * kThreadItems * kThreads * 4;
 constexpr int kBarriersAt = kReceivedAt + kWarpGroups * kReceivedBytes;
 static_assert(ONCHIP_SHARED_BYTES == kBarriersAt + 16 * kWarpGroups,
               "the plan and the kernel count the same shared memory");
@@ -73,12 +73,12 @@ __device__ __forceinline__ void for_items(int thread, const Body& body) {
   }
 }
 
-// Samples of a turn end one after another, too: in how many tiles of 8 samples this lane's is left.
-__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int turn, int lane) {
+// Samples of a sub-batch end one after another, too: in how many tiles of 8 samples this lane's is left.
+__device__ __forceinline__ int tiles_left(const Arguments& a, long long step, int sub_batch, int lane) {
   int tiles = 0;
 #pragma unroll
   for (int tile = 0; tile < kSampleTiles; ++tile) {
-    tiles += is_left(a, step, turn, 8 * tile + lane / 4) ? 1 : 0;
+    tiles += is_left(a, step, sub_batch, 8 * tile + lane / 4) ? 1 : 0;
   }
   return tiles;
 }
@@ -103,23 +103,23 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
       constants = begin_cell(a, items[0]);
     }
 #pragma unroll 1
-    for (int turn = warp_group(); turn < kTurns; turn += kWarpGroups) {
-      begin_turn(a, items[i], turn);
+    for (int sub_batch = warp_group(); sub_batch < kSubBatches; sub_batch += kWarpGroups) {
+      begin_sub_batch(a, items[i], sub_batch);
     }
     fetched[i] = fetch(a, items[i], 0, warp_group());
   });
   __syncthreads();
 
   const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
-  const char* const first_state = a.ring + batch_group() * (kTurns * kStateStride) +
+  const char* const first_state = a.ring + batch_group() * (kSubBatches * kStateStride) +
                                   sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
   const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
   Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
                 kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
   int polls = kPolls;
-  int count = 0;  // of turns
+  int count = 0;  // of sub-batches
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
-  int turns = kTurns;
+  int sub_batches = kSubBatches;
 
   source.state += warp_group() * kStateStride;
   if constexpr (kHasLengths) {
@@ -131,30 +131,32 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
 #pragma unroll 1
   for (long long step = 0; step < steps; ++step) {
     if constexpr (kHasLengths) {
-      turns = turns_left(a, step, turns);
-      if (turns <= warp_group()) {
+      sub_batches = sub_batches_left(a, step, sub_batches);
+      if (sub_batches <= warp_group()) {
         break;
       }
     }
 #pragma unroll 1
-    for (int turn = warp_group(); turn < (kHasLengths ? turns : kTurns); turn += kWarpGroups) {
+    for (int sub_batch = warp_group(); sub_batch < (kHasLengths ? sub_batches : kSubBatches);
+         sub_batch += kWarpGroups) {
       Sums sums{};
       multiply_asked(weights, source, asked, polls, sums);
-      if (turn < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
+      if (sub_batch < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
         renew_polls(a.status, polls);
       }
-      const bool is_last = turn + kWarpGroups >= (kHasLengths ? turns : kTurns);
+      const bool is_last = sub_batch + kWarpGroups >= (kHasLengths ? sub_batches : kSubBatches);
       const long long next_step = step + (is_last ? 1 : 0);
-      const int next_turn = is_last ? warp_group() : turn + kWarpGroups;
-      source.state = first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_turn * kStateStride;
+      const int next_sub_batch = is_last ? warp_group() : sub_batch + kWarpGroups;
+      source.state =
+          first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_sub_batch * kStateStride;
       if constexpr (kHasLengths) {
-        source.samples = tiles_left(a, next_step, next_turn, lane);
+        source.samples = tiles_left(a, next_step, next_sub_batch, lane);
       }
-      // Of the only turn that is left, nobody has published yet.
-      const bool is_alone = kTurns == kWarpGroups || (kHasLengths && is_last && turn == warp_group());
+      // Of the only sub-batch that is left, nobody has published yet.
+      const bool is_alone = kSubBatches == kWarpGroups || (kHasLengths && is_last && sub_batch == warp_group());
       if (!is_alone) {
-        ask(asked, source);  // it comes while this turn is finished
+        ask(asked, source);  // it comes while this sub-batch is finished
       }
       const u32 partials = shared + kPartialsAt + (2 * warp_group() + (count & 1)) * (kWarps * kPartialBytes);
       store_partials(partials + warp * kPartialBytes, sums, lane);
@@ -168,8 +170,8 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
       for_items(thread, [&](int i, int index) {
         float sums_of_item[kThreadRows];
         add_up(received, SumOfWarps{}, partial_of(partials, index), count, index, sums_of_item);
-        finish(a, items[i], constants, fetched[i], sums_of_item, step, turn);
-        fetched[i] = fetch(a, items[i], next_step, next_turn);
+        finish(a, items[i], constants, fetched[i], sums_of_item, step, sub_batch);
+        fetched[i] = fetch(a, items[i], next_step, next_sub_batch);
       });
       ++count;
       if (is_alone) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about sparse feed-forward networks: does one stay on the chip, how long does an inference take, what binds
-// it.
+// Questions about sparse feed-forward networks: does one stay on the chip, how long does an inference take, what is
+// the bottleneck?
 #pragma once
 
 #include "model/answer/answer.hpp"

@@ -306,9 +306,9 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   }
   price.launches.insert(price.launches.end() - 1, bounds(plan.lower, activity_.alive[last_first], chip_.sm_count));
   // Beside the last phase; what is longer than it counts.
-  LaunchPrice open = undecided(plan.wide, last_first, price.launches.back());
-  open.terms = open.terms * (beyond(open, price.launches.back()) / open.terms.total());
-  price.launches.push_back(std::move(open));
+  LaunchPrice finer = undecided(plan.wide, last_first, price.launches.back());
+  finer.terms = finer.terms * (beyond(finer, price.launches.back()) / finer.terms.total());
+  price.launches.push_back(std::move(finer));
   price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = price.terms + launch.terms;
@@ -322,7 +322,7 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
                 (kBlockRows * kBlockColumns);
   }
   const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
-  price.floor_us = std::max(bytes / pipe, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
+  price.floor_us = std::max(bytes / pipe * chip_.lds_wavefront_cycles, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
                    1e6 / chip_.clock_hz;
   return price;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long an inference by a plan of blocks takes, in terms that sum to it. All warps of a block of threads do the same
-// between two barriers, so that those of a partition take turns at its scheduler and tensor cores, and wait for the
+// between two barriers, so that those of a partition queue for its scheduler and tensor cores, and wait for the
 // same latencies together. A layer of a tile of images takes that, or longer where a pipe of the whole SM does:
 //
 //   products       instructions and tensor cores, of all warps of a partition
@@ -82,7 +82,7 @@ class BlocksPricer {
   mutable std::vector<OfTile> tiles_;
 };
 
-// With its interval: what overlaps inside an SM, how quickly L2 answers all SMs at once, and how many images are alive
+// With its interval: what overlaps inside an SM, how fast L2 answers all SMs at once, and how many images are alive
 // where that is from a sample.
 InferencePrice price_blocks(const Chip& chip, const BlocksWork& work, const Activity& activity, const BlocksPlan& plan);
 

@@ -18,7 +18,7 @@ namespace onchip {
 struct LaunchPrice {
   std::string name;  // "layers 1 to 3", "lower bounds"
   double images = 0;
-  std::int64_t tiles = 0, rounds = 0;  // of the SM, or team of SMs, with the most
+  std::int64_t tiles = 0, rounds = 0;  // of the SM, or batch group, with the most
   Terms terms;
 };
 

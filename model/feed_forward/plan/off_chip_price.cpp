@@ -52,7 +52,7 @@ class StreamedPricer {
   }
 
  private:
-  double teams() const { return std::floor(chip_.sm_count / plan_.team); }
+  double batch_groups() const { return std::floor(chip_.sm_count / plan_.sms); }
   double place_bytes() const { return 2.0 * 8 * plan_.groups; }
   // Of so many stores to parts of sectors.
   double scattered_us(double sectors) const {
@@ -64,7 +64,7 @@ class StreamedPricer {
     const BlocksGeometry& geometry = work_.geometry;
     const CostValues& cost = chip_.cost;
     const double groups = plan_.groups, tiles = geometry.tiles, chain = geometry.warp_blocks, items = geometry.warps;
-    const double rounds = std::ceil(items / (static_cast<double>(plan_.team) * plan_.warps));
+    const double rounds = std::ceil(items / (static_cast<double>(plan_.sms) * plan_.warps));
     const double warps = std::max(1.0, plan_.warps / chip_.partitions.value);
     const double of_products = cost[Cost::streamed_product_instructions] * groups;
     const double instructions =
@@ -73,7 +73,7 @@ class StreamedPricer {
     const double multiplies = chain * tiles * groups * chip_.tensor_issue_cycles;
     // What lies outside of blocks, by records, of a warp: each reads its places from L2.
     const double outside = static_cast<double>(work_.remainder[l]),
-                 outside_of_warp = outside / (plan_.team * plan_.warps);
+                 outside_of_warp = outside / (plan_.sms * plan_.warps);
     const double of_record =
         (cost[Cost::blocks_record_instructions] + kRecordTiles * of_products) * chip_.fp32_issue_cycles +
         kRecordTiles * groups * chip_.tensor_issue_cycles;
@@ -88,7 +88,8 @@ class StreamedPricer {
         (kBlockRows * (static_cast<double>(work_.read_tiles[l]) + cost[Cost::l2_write] * items * chain) +
          kRecordWeights * outside);
     const double records = work_.weight_bytes(l) / (rounds > 1 ? 1 : plan_.at_once);
-    const double rate = chip_.library_l2_bytes_per_second / teams() / (chip_.clock_hz * chip_.tensor_clock_share);
+    const double rate =
+        chip_.library_l2_bytes_per_second / batch_groups() / (chip_.clock_hz * chip_.tensor_clock_share);
     Parts cycles{};
     cycles[kProducts] = products;
     cycles[kLatency] = latency;
@@ -102,7 +103,7 @@ class StreamedPricer {
     const BlocksGeometry& geometry = work_.geometry;
     LaunchPrice launch{.name = name, .images = images, .terms = {}};
     launch.tiles = static_cast<std::int64_t>(std::ceil(images / (8 * plan_.groups)));
-    launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / teams()));
+    launch.rounds = static_cast<std::int64_t>(std::ceil(static_cast<double>(launch.tiles) / batch_groups()));
     Parts layers{};
     for (int l = first; l < end; ++l) {
       layers = layers + layer(l);

@@ -74,8 +74,8 @@ std::vector<Phase> phases_on(const std::vector<int>& points, const std::vector<W
 // Bytes of L2 that the tiles of all batch groups take at once: two buffers of each.
 double streamed_l2_bytes(const Chip& chip, const BlocksGeometry& geometry, const StreamedPlan& plan) {
   constexpr double kBuffers = 2, kHalfBytes = 2, kGroupImages = 8;
-  const double teams = static_cast<int>(chip.sm_count.value) / plan.team;
-  return teams * plan.at_once * kBuffers * geometry.places * kHalfBytes * kGroupImages * plan.groups;
+  const double batch_groups = static_cast<int>(chip.sm_count.value) / plan.sms;
+  return batch_groups * plan.at_once * kBuffers * geometry.places * kHalfBytes * kGroupImages * plan.groups;
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ StreamedPlan choose_streamed_plan(const Chip& chip, const FeedForward& network, 
   StreamedPlan best;
   const int sms = static_cast<int>(chip.sm_count.value);
   const double l2_bytes = chip.l2_bytes.value / 2;
-  // Of what all warps of all teams could do, what they do: rounds of items, SMs without a team; half of it where a team
+  // Of what all warps could do, what they do: rounds of items, SMs of no batch group; half of it where a batch group
   // waits at its barrier for want of a second tile. Of what is alike, the longest chain, which reads least, and
   // the most SMs.
   constexpr double kAlike = 1e-3;
@@ -157,16 +157,17 @@ StreamedPlan choose_streamed_plan(const Chip& chip, const FeedForward& network, 
     if (chain > 1 && chain * geometry.tiles > kMostHeldTiles) {
       continue;
     }
-    for (int team = sms; team >= 1; --team) {
+    for (int group_sms = sms; group_sms >= 1; --group_sms) {
       for (int warps = 4; warps <= kMostStreamedWarps; warps += 2) {
         for (const int at_once : {1, 2}) {
-          const StreamedPlan plan{.chain = chain, .warps = warps, .team = team, .at_once = at_once, .end_layers = {}};
-          const int workers = team * warps, rounds = (geometry.warps + workers - 1) / workers;
-          if (streamed_l2_bytes(chip, geometry, plan) > l2_bytes && (team < sms || at_once > 1)) {
+          const StreamedPlan plan{
+              .chain = chain, .warps = warps, .sms = group_sms, .at_once = at_once, .end_layers = {}};
+          const int workers = group_sms * warps, rounds = (geometry.warps + workers - 1) / workers;
+          if (streamed_l2_bytes(chip, geometry, plan) > l2_bytes && (group_sms < sms || at_once > 1)) {
             continue;
           }
           const double used = static_cast<double>(geometry.warps) / (static_cast<double>(rounds) * workers);
-          const double of_sms = static_cast<double>(sms / team * team) / sms;
+          const double of_sms = static_cast<double>(sms / group_sms * group_sms) / sms;
           const double reads = (1.0 + chain) / chain;  // tiles of inputs for each output block, at best
           const double share = used * of_sms * (at_once == 2 ? 1 : 0.5) * warps / kMostStreamedWarps * 3 / (1 + reads);
           if (share > best_share + kAlike) {

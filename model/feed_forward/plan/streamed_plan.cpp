@@ -29,7 +29,7 @@ constexpr Field<P> kFields[] = {
     number<&P::groups>("groups", 1, kMost),
     number<&P::chain>("chain", 1, kMost),
     number<&P::warps>("warps", 1, kMost),
-    number<&P::team>("sms", 1, kMost),
+    number<&P::sms>("sms", 1, kMost),
     number<&P::at_once>("at_once", 1, kMost),
     number<&P::wide_groups>("wide_groups", 1, kMost),
     list<P>("phases", end_layers_text, read_end_layers),

@@ -22,7 +22,7 @@ struct StreamedPlan {
   int groups = 8;               // of 8 images, of a tile
   int chain = 2;                // output blocks of an item, which a warp computes one after another
   int warps = 12;               // of a block of threads, one on each SM
-  int team = 22;                // SMs that take tiles through the layers together, a batch group
+  int sms = 22;                 // of a batch group, which take tiles through the layers together
   int at_once = 2;              // tiles of a batch group
   int wide_groups = 2;          // of a tile of two words
   std::vector<int> end_layers;  // of phases: dead images are dropped after them

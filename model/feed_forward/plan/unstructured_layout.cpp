@@ -158,7 +158,7 @@ Precision narrowest_type(const FeedForward& network) {
                                    : Precision::fp32;
 }
 
-// The items of all layers, to the warps in turn.
+// The items of all layers, to the warps round-robin.
 void share_out(const std::vector<Packed>& layers, const Item& empty, UnstructuredLayout::Phase& phase) {
   const std::size_t rows = empty.bias.size(), warps = phase.geometry.warps;
   for (const Packed& layer : layers) {

@@ -7,7 +7,7 @@
 //            weight of fp32 ones. A row that reads nothing has a weight of -0 and a place that is always zero, which
 //            leaves every sum as it is.
 //   items    half entries of a row; for each row the place of its output, or kNoPlace, and its bias
-// The items of a layer go to the warps in turn. A warp reads what is its own in one piece, layer after layer.
+// The items of a layer go to the warps round-robin. A warp reads what is its own in one piece, layer after layer.
 // A neuron's place is its number.
 #pragma once
 

@@ -343,7 +343,7 @@ class Packer {
     const int phases = slots() * spread;
     for (int part = 0; part < apart; ++part) {
       PhaseColouring colouring(rule_.bank_sets, together * neighbours, phases);
-      // The elements of each (lane, set), to be handed out once the phases are known.
+      // The elements of each (lane, set), to be placed once the phases are known.
       std::vector<std::vector<std::int64_t>> elements(static_cast<std::size_t>(together) * neighbours *
                                                       rule_.bank_sets);
       const auto of = [&](int lane, int set) -> auto& {

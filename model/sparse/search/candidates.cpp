@@ -93,8 +93,8 @@ class Candidates {
         tier_(constraints.tier.value_or(Tier::streamed)),
         consider_(consider) {}
 
-  // Most SMs first, for what is quick on them leaves the others less to look at; of each number the shapes with the
-  // quickest plans first, by lower bounds of their times. False if there is no shape.
+  // Most SMs first, for what is fast on them leaves the others less to look at; of each number the shapes with the
+  // fastest plans first, by lower bounds of their times. False if there is no shape.
   bool all() {
     std::vector<Storage> storages{Storage::packed_pair, Storage::dense, Storage::packed_delta};
     std::erase_if(storages, [&](Storage storage) {

@@ -2,6 +2,7 @@
 // onchip reproduce.
 #include "tests/experiments/command.hpp"
 
+#include <set>
 #include <string>
 
 using namespace onchip;
@@ -102,6 +103,37 @@ TEST_CASE("measured rows decide where a recipe says so", "[fast]") {
   CHECK(renewed.at("verdict") == "differs");
 }
 
+#ifdef ONCHIP_HAS_CUDA
+TEST_CASE("what is measured anew is asked as measure takes it, claim by claim", "[fast]") {
+  const std::string no_gpu = "CUDA_VISIBLE_DEVICES=-1";
+  std::set<std::string> kinds;
+  for (const Json& recipe : run_json("reproduce list")["recipes"]) {
+    const Folder folder;
+    const std::string command =
+        "reproduce " + recipe["name"].get<std::string>() + " --measure " + (folder / "").string();
+    for (int kind = 0; kind < 2; ++kind) {  // what is there whole is not asked again
+      const Run asked = run(command, no_gpu);
+      CAPTURE(command, asked.err);
+      if (!says(asked.err, "onchip: measuring ")) {
+        break;
+      }
+      CHECK(says(asked.err, "onchip: no CUDA device"));  // it stops for want of a GPU alone
+      for (const char* name : {"_kernels", "_families"}) {
+        const std::string stem = (folder / (recipe["name"].get<std::string>() + name)).string();
+        if (std::filesystem::exists(stem + "_configurations.csv") && !std::filesystem::exists(stem + ".csv")) {
+          CHECK(kinds.insert(stem).second);
+          std::filesystem::copy(ONCHIP_SOURCE_DIR "/experiments/data/h200/validation.csv", stem + ".csv");
+          std::filesystem::copy(ONCHIP_SOURCE_DIR "/experiments/data/h200/validation.manifest.json",
+                                stem + ".manifest.json");
+        }
+      }
+    }
+    CHECK(!says(run(command, no_gpu).err, "onchip: measuring "));
+  }
+  CHECK(kinds.size() > 20);
+}
+#endif
+
 TEST_CASE("a claim about a feed-forward network is decided by the price of a staged plan", "[fast][long]") {
   const Folder folder;
   const auto claim = [&](const std::string& value, const std::string& published, const std::string& way) {
@@ -141,7 +173,7 @@ TEST_CASE("wrong recipes are refused with their place", "[fast]") {
   require_refusal("reproduce all --page --format csv", "contradicts");
 }
 
-// Of the claims that are quick to plan.
+// Of the claims that are fast to plan.
 TEST_CASE("ten cost terms, each changed by a fifth, turn a claim", "[fast][long]") {
   const Json json = run_json(
       "reproduce cublas_15x deepbench_p100 deepbench_v100 layers_nmt layers_speech speedup_30 step_5760 --terms");

@@ -133,6 +133,39 @@ TEST_CASE("each step along a front says what changed, and what it cost and gaine
   CHECK(run_json("pareto " + lines + " --objectives step_us,hidden:max")["on_front"] == 2);
 }
 
+TEST_CASE("a front by a column is the fronts of its values, as of the rows that an expression leaves", "[fast]") {
+  const Folder folder;
+  std::mt19937 draw(44);
+  std::string all = "chip,a,b,c\n";
+  for (int row = 0; row < 300; ++row) {
+    all += std::to_string(draw() % 3);
+    for (int i = 0; i < 3; ++i) {
+      all += ',' + std::to_string(draw() % 20);
+    }
+    all += '\n';
+  }
+  const std::string pareto = "pareto " + folder.write("all.csv", all) + " --objectives a,b:max,c ";
+  const Json by = run_json(pareto + "--by chip");
+  CHECK(by["rows"] == 300);
+  std::size_t on_front = 0;
+  for (const char* chip : {"0", "1", "2"}) {
+    const Json alone = run_json(pareto + "--where 'chip == " + chip + "'");
+    Json of_chip = Json::array();
+    std::ranges::copy_if(by["front"], std::back_inserter(of_chip),
+                         [&](const Json& row) { return row["row"]["chip"] == chip; });
+    CHECK(of_chip.size() == alone["on_front"]);
+    for (std::size_t i = 0; i < of_chip.size(); ++i) {
+      CHECK(of_chip[i]["row"] == alone["front"][i]["row"]);
+      CHECK(of_chip[i]["percent"] == alone["front"][i]["percent"]);
+    }
+    on_front += of_chip.size();
+  }
+  CHECK(by["on_front"] == on_front);
+  CHECK(run(pareto + "--where 'a > 99'").status == 1);
+  require_refusal(pareto + "--by chipp", "did you mean 'chip'?");
+  require_refusal(pareto + "--where 'chp > 1'", "did you mean 'chip'?");
+}
+
 TEST_CASE("what is no front's file or objective gets one clear line", "[fast]") {
   const Folder folder;
   const std::string file = folder.write("rows.csv", "row,hidden,step_us\n0,512,x\n");

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of sweeps survive whatever ends a process, and go on only with what they are of.
+#include "model/base/output_file.hpp"
 #include "tests/experiments/explore/sweeps.hpp"
+
+#include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <random>
@@ -41,10 +45,10 @@ TEST_CASE("a file goes on only with the sweep that it is of", "[fast]") {
   std::filesystem::remove(file);
   CHECK(run(axes).status == 0);
   CHECK(read(file) == bytes);
-  require_refusal(axes + "--batch 5", "spec.fixed.batch is \"5\", in the file left out");
+  require_refusal(axes + "--batch 5", "spec.fixed.batch is \"5\", in the file \"4\"");
   require_refusal(axes + "--set sm.count=7", "spec.fixed.sm.count");
-  require_refusal(axes + "--axis batch=1,2", "spec.axes");
-  require_refusal("sweep --axis hidden=64,129 -o " + file, "spec.axes[0].hidden.last is \"129\", in the file \"128\"");
+  require_refusal(axes + "--axis steps=1,2", "spec.axes");
+  require_refusal("sweep --axis hidden=64,129 -o " + file, "spec.axes.0.hidden.last is \"129\", in the file \"128\"");
   // The same chip's name with another number in it, and another version.
   std::filesystem::create_directory(folder / "chips");
   std::string chip = read(std::filesystem::path(ONCHIP_CHIPS_DIR) / "h200.toml");
@@ -85,6 +89,48 @@ TEST_CASE("Ctrl-C keeps whole rows and says what goes on", "[fast]") {
   CHECK(std::system(("sh " + resumes + " 2>" + err).c_str()) == 0);
   CHECK(says(read(err), "on from row"));
   CHECK(read(file) == read(whole));
+}
+
+TEST_CASE("rows whose file is removed or replaced while they are written are an error", "[fast]") {
+  const Folder folder;
+  const std::string file = (folder / "out.csv").string(), err = (folder / "err").string();
+  for (const std::string& meanwhile : {"rm " + file, "mv " + file + " " + file + ".old; echo > " + file}) {
+    const std::string command = "\"" ONCHIP_COMMAND "\" " + kLonger + " --threads 1 -o " + file;
+    CHECK(shell(escaped(command) + " 2>" + err + " & p=$!; until [ -s " + file + " ]; do sleep 0.01; done; " +
+                meanwhile + "; wait $p") == 2);
+    CHECK(says(read(err), "it was removed or replaced while rows were written"));
+    CHECK(!says(read(folder / "out.manifest.json"), "done"));
+    std::filesystem::remove(file);
+  }
+}
+
+TEST_CASE("whatever ends a command, the file that was there stays, and nothing is in the way of the next", "[fast]") {
+  const Folder folder;
+  const std::string file = folder.write("answer.json", "before");
+  const auto killed_by = [&](int signal) {
+    const pid_t process = ::fork();
+    if (process == 0) {
+      ::signal(signal, SIG_DFL);  // not the test program's own handler
+      remove_temporary_files_on_signals();
+      OutputFile output(file);
+      output.write("half of it");
+      ::raise(signal);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == signal);
+    CHECK(read(file) == "before");
+    return folder.entries();
+  };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    CHECK(killed_by(signal) == 1);
+  }
+  CHECK(killed_by(SIGKILL) == 2);
+  CHECK(run("predict --hidden 64 -o " + file).status == 0);
+  CHECK(Json::parse(read(file)).contains("step_us"));
+  CHECK(folder.entries() == 2);
 }
 
 TEST_CASE("two sweeps do not write one file", "[fast]") {

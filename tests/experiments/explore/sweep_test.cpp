@@ -55,6 +55,25 @@ TEST_CASE("a row of a sweep is what predict answers", "[fast]") {
   }
 }
 
+TEST_CASE("what streams weights runs and does not fit, whoever says so", "[fast]") {
+  const std::string network = " --cell lstm --hidden 6656 --batch 4 --density 10%";
+  const auto check = [](const Json& json) {
+    CHECK((json.at("fits") == false && json.at("runs") == true && json.at("tier") == "streamed"));
+    CHECK(json.at("step_us") > 0);
+  };
+  check(run_json("predict" + network));
+  check(run_json("fit --tier streamed" + network, 1));
+  check(run_json("predict --plan all" + network, 1).at("plans").at(0));
+  check(run_json("what-if --no-ranking" + network).at("base"));
+  CHECK(run_json("fit" + network, 1).at("runs") == false);
+  const Table rows = rows_of("sweep --axis hidden=1024,6656 --where 'tier == streamed || fits' --column t=tier" +
+                             std::string(" --cell lstm --batch 4 --density 10%"));
+  REQUIRE(rows.rows.size() == 2);
+  CHECK((cell(rows, 0, "fits") == "true" && cell(rows, 0, "runs") == "true" && cell(rows, 0, "tier") != "streamed"));
+  CHECK((cell(rows, 1, "fits") == "false" && cell(rows, 1, "runs") == "true" && cell(rows, 1, "tier") == "streamed"));
+  CHECK(cell(rows, 1, "t") == "2");
+}
+
 TEST_CASE("a row of a sweep over feed-forward networks is what predict answers", "[fast]") {
   const std::string same = " --images 60000 --alive 3% --chip h100_sxm";
   const Table table = rows_of(
@@ -98,12 +117,25 @@ TEST_CASE("values are lists, ranges, columns of a file, and quantities", "[fast]
   CHECK(values("shared_memory.per_sm=128KiB:256KiB:64KiB", "shared_memory.per_sm") ==
         Texts{"131072", "196608", "262144"});
   CHECK(values("sm.count=+0%,-50%,7", "sm.count") == Texts{"132", "66", "7"});
+  CHECK(values("sm.count=-50%:+50%:50%,+0%:50%:x1.5", "sm.count") == Texts{"66", "132", "198", "132", "198"});
+  CHECK(values("chip=h200,a100; l2.size=-50%:+0%:50%", "chip") == Texts{"h200", "a100"});
+  CHECK(values("cost.split_round=+0%:+10%:10%", "cost.split_round") == Texts{"13", "14.3"});
   CHECK(values("chip=h200,a100; sm.count=+0%,+0%", "sm.count") == Texts{"132", "108"});
   CHECK(values("cost.split_round=0,1", "cost.split_round") == Texts{"0", "1"});
   CHECK(values("sms=8,4", "sms") == Texts{"8", "4"});
   const std::string file = folder.write("nets.csv", "name,units,batch\na,5,1\nb,6,2\n");
   CHECK(values("batch=@" + file, "batch") == Texts{"1", "2"});
   CHECK(values("steps=@" + file + ":units; batch=@" + file, "steps") == Texts{"5", "6"});
+}
+
+TEST_CASE("a row says what it is of, whatever is fixed, varied or left out", "[fast]") {
+  for (const char* axis : {"chip=h200,a100", "cell=lstm,relu", "batch=4,8", "density=0.1,0.3", "precision=fp16,bf16"}) {
+    const Table rows = rows_of("sweep --hidden 256 --set steps=7 --axis " + std::string(axis));
+    for (const char* key : {"chip", "cell", "hidden", "batch", "density", "precision", "steps"}) {
+      CHECK(!cell(rows, 1, key).empty());
+    }
+  }
+  CHECK(cell(rows_of("sweep --mode train --axis hidden=64"), 0, "density") == "1");
 }
 
 TEST_CASE("a plan that is given is priced, and its fields may vary", "[fast]") {

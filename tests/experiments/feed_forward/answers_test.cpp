@@ -47,6 +47,24 @@ TEST_CASE("predict answers for a feed-forward network in all forms", "[fast]") {
   }
 }
 
+TEST_CASE("an inference lies between its floor and its interval's end, whatever the clocks", "[fast]") {
+  for (const char* network :
+       {"spdnn:1024x3", "random:neurons=500,layers=4,degree=7", "random:neurons=64,layers=2,degree=0"}) {
+    for (const char* chip :
+         {"jetson_agx_orin", "h100_pcie --set sm.clock=x0.5", "rtx_4090 --set timing.lds_wavefront=x0.5",
+          "h200 --set sm.clock=x2 --set timing.tensor_issue=x2"}) {
+      const Run answer =
+          run(std::string("predict --format json --images 600 --alive 10% --network ") + network + " --chip " + chip);
+      CAPTURE(network, chip, answer.err);
+      if (const Json json = Json::parse(answer.out, nullptr, false); json.is_object() && json["ms"].is_number()) {
+        const double floor = json["floor_ms"].is_number() ? json["floor_ms"].get<double>() : 0;
+        CHECK((floor <= json["interval_ms"][0] && json["interval_ms"][0] <= json["ms"]));
+        CHECK(json["ms"] <= json["interval_ms"][1]);
+      }
+    }
+  }
+}
+
 TEST_CASE("what does not fit says what would make it fit, and it does", "[fast]") {
   const std::string network = "fit --network spdnn:16384x2 --alive 3% --chip h100_sxm";
   const Json json = run_json(network, 1);

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kHostile = "<script>alert(1)</script>\"'&--><img src=x onerror=alert(1)>";
 
 bool has_figures() {
-  return std::system(ONCHIP_SOURCE_DIR "/plots/python -c '' 2>/dev/null") == 0;
+  return std::system(ONCHIP_SOURCE_DIR "/plots/python 2>/dev/null") == 0;
 }
 
 // What a page without scripts and requests cannot have.
@@ -94,6 +94,40 @@ TEST_CASE("a report of a sweep and its front shows rows, figures and what the ma
   }
   std::ranges::sort(names);
   CHECK(std::ranges::adjacent_find(names) == names.end());
+}
+
+TEST_CASE("a report of no rows says so, and a stray quote has one place", "[fast]") {
+  const Folder folder;
+  for (const std::string name : {"none.csv", "nothing.jsonl"}) {
+    const std::string none = (folder / name).string();
+    REQUIRE(run("sweep --axis hidden=64,128 --axis batch=1,2 --where 'hidden > 999' -o " + none).status == 0);
+    const Run made = run("report " + none);
+    CAPTURE(made.err);
+    CHECK(made.status == 0);
+    CHECK(says(made.out, "There are no rows."));
+  }
+  // Wherever a quote stands inside a field, it is named there.
+  const std::string text = "row,hidden,step_us\n0,512,1.5\n1,1024,2.5\n2,2048,3.5\n";
+  std::size_t line = 1, begin = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool is_inside = at > begin && text[at - 1] != ',' && text[at] != '\n';
+    if (is_inside) {
+      const std::string place = ":" + std::to_string(line) + ":" + std::to_string(at - begin + 1) + ": ";
+      const std::string file = folder.write("quote.csv", text.substr(0, at) + '"' + text.substr(at));
+      require_refusal("report " + file, file + place + "a field has a quote inside");
+    }
+    if (text[at] == '\n') {
+      ++line;
+      begin = at + 1;
+    }
+  }
+}
+
+TEST_CASE("a report says of each chip how short its shortest step is", "[fast]") {
+  const Folder folder;
+  const std::string rows = folder.write("chips.csv", "row,chip,fits,step_us\n0,a,1,2\n1,b,1,3\n2,a,1,1\n3,b,0,\n");
+  CHECK(says(run("report " + rows, "ONCHIP_PLOTS=/nowhere").out,
+             "3 of 4 rows fit; the shortest step takes 1 µs on a, 3 µs on b."));
 }
 
 TEST_CASE("hostile names stand in a report as text", "[fast]") {

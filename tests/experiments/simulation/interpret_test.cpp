@@ -71,6 +71,16 @@ Given uneven(const Recurrent& network) {
   return g;
 }
 
+TEST_CASE("interpreted kernels of a batch that is padded to more samples give what the reference gives") {
+  for (const Cell cell : {Cell::relu, Cell::lstm, Cell::gru}) {
+    DenseCase dense = dense_case({.cell = cell, .hidden = 61, .batch = 3, .sms = 2, .threads = 64});
+    dense.plan.padded_samples = 4;
+    dense.plan.batch_groups = 2;
+    check_interpreted(dense, uneven(dense.network));
+    check_interpreted(dense, given(dense.network, 5), /*most_steps=*/2);
+  }
+}
+
 TEST_CASE("interpreted sparse kernels of every cell and precision give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);

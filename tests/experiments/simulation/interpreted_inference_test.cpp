@@ -116,7 +116,7 @@ TEST_CASE("lower bounds end where all features are at the clip, rows without a n
     const Chip chip = find_chip("h100_sxm").chip;
     instructions(blocks_program(layout, dropping_plan(chip, geometry), 20, kSms, "sm_90"));
     StreamedPlan plan = choose_streamed_plan(chip, network, structure);
-    plan.warps = plan.team = 2;
+    plan.warps = plan.sms = 2;
     const BlocksLayout streamed = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
     instructions(streamed_program(streamed, plan, 20, kSms + 1, "sm_90"));
   }
@@ -134,7 +134,7 @@ TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", 
     const Chip chip = find_chip("h100_sxm").chip;
     const bool is_wide = network.neurons.back() > 16384;
     StreamedPlan streamed = choose_streamed_plan(chip, network, structure);
-    streamed.team = kSms;
+    streamed.sms = kSms;
     const BlocksGeometry geometry =
         is_wide ? streamed_geometry(network, structure, streamed.chain) : blocks_geometry(network, structure, 4);
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
@@ -166,7 +166,7 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
     plan.groups = drawn % 3 == 0 ? 8 : drawn % 3 == 1 ? 4 : 2;
     plan.chain = 1 + drawn % 2;
     plan.warps = 2;
-    plan.team = 1 + drawn % 3;
+    plan.sms = 1 + drawn % 3;
     plan.at_once = 1 + drawn / 2 % 2;
     INFO(text << ": " << to_string(plan));
     const BlocksLayout layout = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));

@@ -17,19 +17,19 @@ namespace onchip {
 namespace {
 
 RecurrentQuestion drawn_question(Random& random, bool is_dense) {
-  const auto pick = [&](const auto&... of) {
+  const auto one_of = [&](const auto&... of) {
     const std::array all{of...};
     return all[random.below(all.size())];
   };
   using enum Precision;
   RecurrentQuestion question{find_chip("h200"), {}};
   Configuration& asked = question.configuration;
-  asked.network = {.cell = pick(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru),
-                   .precision = is_dense ? pick(fp16, bf16) : pick(fp16, bf16, fp32, fp8),
-                   .hidden = pick(64, 131, 256, 333, 512, 640),
-                   .batch = pick(1, 3, 4, 8, 16, 33),
-                   .steps = pick(3, 256),
-                   .density = pick(0.02, 0.1, 0.3, 0.5, 1.0)};
+  asked.network = {.cell = one_of(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru),
+                   .precision = is_dense ? one_of(fp16, bf16) : one_of(fp16, bf16, fp32, fp8),
+                   .hidden = one_of(64, 131, 256, 333, 512, 640),
+                   .batch = one_of(1, 3, 4, 8, 16, 33),
+                   .steps = one_of(3, 256),
+                   .density = one_of(0.02, 0.1, 0.3, 0.5, 1.0)};
   asked.seed = random.below(100);
   asked.constraints.family = is_dense ? DensePlan::kName : SparsePlan::kName;
   if (is_dense && random.below(2) == 0) {

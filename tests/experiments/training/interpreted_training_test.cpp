@@ -95,7 +95,7 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
   }
 }
 
-TEST_CASE("interpreted training iterations of several layers in turns have their own status", "[fast]") {
+TEST_CASE("interleaved interpreted training iterations of several layers have their own status", "[fast]") {
   check_iterations<InterpretedProgram>(4, 3, 24, 6, 2, "sm_90");
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found",
            {"sums[2] + constants", "sums[2] - constants"},
            {"fmaf(kept[0], kept[3], input", "fmaf(-kept[0], kept[3], input"},
            {"to_float(fetched.input[g]) + constants", "to_float(fetched.input[g]) - constants"},
-           {"load_shared_float(item.carry_of(turn)) - kept", "load_shared_float(item.carry_of(turn)) + kept"},
+           {"load_shared_float(item.carry_of(sub_batch)) - kept", "load_shared_float(item.carry_of(sub_batch)) + kept"},
            {"- kept[2], kept[2]);", "- kept[2], -kept[2]);"},
            {"sums[0] + carry", "sums[0] - carry"},
            {"dh += to_float(fetched.gradient)", "dh -= to_float(fetched.gradient)"},

@@ -16,16 +16,16 @@ namespace {
 
 // Of one layer, as it is launched.
 TrainingSize drawn_size(Random& random, bool is_sparse) {
-  const auto pick = [&](const auto&... of) {
+  const auto one_of = [&](const auto&... of) {
     const std::array all{of...};
     return all[random.below(all.size())];
   };
-  return {.input = pick(8, 77, 512),
-          .hidden = is_sparse ? pick(96, 256, 512) : pick(64, 96, 256, 333, 512, 650, 1024),
-          .batch = pick(1, 4, 16, 33, 64, 128),
-          .steps = pick(3, 64, 256),
-          .cell = is_sparse ? Cell::lstm : pick(Cell::lstm, Cell::gru),
-          .directions = is_sparse ? 1 : pick(1, 2)};
+  return {.input = one_of(8, 77, 512),
+          .hidden = is_sparse ? one_of(96, 256, 512) : one_of(64, 96, 256, 333, 512, 650, 1024),
+          .batch = one_of(1, 4, 16, 33, 64, 128),
+          .steps = one_of(3, 64, 256),
+          .cell = is_sparse ? Cell::lstm : one_of(Cell::lstm, Cell::gru),
+          .directions = is_sparse ? 1 : one_of(1, 2)};
 }
 
 }  // namespace

@@ -287,13 +287,14 @@ TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict h
       "--column forward_us --column directions --threads 1";
   const Run rows = run(sweep);
   CHECK(rows.status == 0);
-  CHECK(rows.out.find("row,hidden,batch,fits,binding,step_us,low_us,high_us,floor_us,stash_bytes,workspace_bytes,plan,"
-                      "forward_us,directions,problem\n") == 0);
+  CHECK(rows.out.find("row,hidden,batch,cell,chip,density,mode,precision,fits,binding,step_us,low_us,high_us,floor_us,"
+                      "stash_bytes,workspace_bytes,plan,forward_us,directions,problem\n") == 0);
   CHECK(says(rows.out, "takes 512 SMs"));
   const Json predicted = run_json("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
   CHECK(says(rows.out, predicted["plan"]["text"].get<std::string>()));
   CHECK(says(rows.out, std::to_string(predicted["stash_bytes"].get<std::int64_t>())));
-  CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64").out.find("row,cell,hidden,") == 0);
+  CHECK(run("sweep --mode train --axis cell=lstm,gru --chip h100_sxm --batch 64")
+            .out.find("row,cell,batch,chip,density,mode,precision,hidden,") == 0);
   CHECK(says(
       run("sweep --mode train --cell lstm --hidden 512 --axis density=0.05,0.1 --axis layers=1 --axis batch=4 --format "
           "jsonl")

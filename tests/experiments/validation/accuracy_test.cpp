@@ -64,17 +64,17 @@ TEST_CASE("errors are scored by their definitions", "[fast]") {
   CHECK_THAT(accuracy.kendall_tau, WithinAbs(4.0 / 6, 1e-12));
 }
 
-TEST_CASE("a pick is the least predicted, and loses what it takes longer than the measured best", "[fast]") {
+TEST_CASE("the chosen is the least predicted, and loses what it takes longer than the measured best", "[fast]") {
   const std::vector<Choice> choices{{"a", "x", 2, 3},   {"a", "y", 1, 2},  // right
                                     {"b", "x", 1.2, 1}, {"b", "y", 1, 2},  // 20 % lost
                                     {"c", "x", 9, 1},   {"c", "x", 1, 2},  // no choice between ways
                                     {"d", "z", 5, 5}};
-  const Picks picks = score_picks(choices);
-  CHECK(picks.choices == 2);
-  CHECK(picks.best == 1);
-  CHECK(picks.best_percent() == 50);
-  CHECK_THAT(picks.worst_loss_percent, WithinAbs(20, 1e-9));
-  CHECK(picks.worst == "b");
-  CHECK(score_picks({}).choices == 0);
-  CHECK(score_picks({}).best_percent() == 100);
+  const ChoiceScore scores = score_choices(choices);
+  CHECK(scores.choices == 2);
+  CHECK(scores.best == 1);
+  CHECK(scores.best_percent() == 50);
+  CHECK_THAT(scores.worst_loss_percent, WithinAbs(20, 1e-9));
+  CHECK(scores.worst == "b");
+  CHECK(score_choices({}).choices == 0);
+  CHECK(score_choices({}).best_percent() == 100);
 }

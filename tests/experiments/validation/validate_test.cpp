@@ -67,7 +67,7 @@ TEST_CASE("validate scores every chip alone, too", "[fast]") {
   CHECK(says(run(arguments).out, "By chip:"));
 }
 
-TEST_CASE("validate scores every family, and how often the pick is the measured best", "[fast]") {
+TEST_CASE("validate scores every family, and how often the fastest predicted is the measured best", "[fast]") {
   const Folder folder;
   const Json plans = run_json("predict --hidden 2304 --density 0.3 --plan all --producer-warps 0").at("plans");
   std::string text = "cell,hidden,batch,steps,density,precision,mask,seed,nnz,family,plan,step_us,fingerprint,note\n";
@@ -78,7 +78,7 @@ TEST_CASE("validate scores every family, and how often the pick is the measured 
       text += ",,,not there\n";
       continue;
     }
-    // The pick takes a tenth longer than the sparse plan.
+    // The fastest predicted takes a tenth longer than the sparse plan.
     const double us = family == "dense_persistent"    ? 2.2
                       : family == "sparse_persistent" ? 2.0
                                                       : plan.at("step_us").get<double>();

@@ -2,6 +2,7 @@
 #include "kernels/runtime/compiler.hpp"
 
 #include "kernels/recurrent/recurrence.hpp"
+#include "kernels/runtime/cubin_cache.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/sparse/family.hpp"
@@ -9,7 +10,10 @@
 #include "tests/error_of.hpp"
 #include "tests/kernels/runtime/small_kernels.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -194,6 +198,50 @@ TEST_CASE("a damaged cache file is a miss and is replaced") {
     CHECK(read(file) == whole);
   }
   CHECK(compile(tiny("sm_90")).cached);
+}
+
+TEST_CASE("what is no file in the cache is a miss, and does not wait") {
+  const TemporaryCache cache;
+  compile(tiny("sm_90"));
+  const fs::path file = cache.files()[0];
+  for (const bool is_folder : {true, false}) {
+    fs::remove_all(file);
+    REQUIRE((is_folder ? fs::create_directories(file / "below") : ::mkfifo(file.c_str(), 0600) == 0));
+    for (int pass = 0; pass < 2; ++pass) {
+      CHECK_FALSE(compile(tiny("sm_90")).cached);
+    }
+  }
+}
+
+TEST_CASE("the cache keeps to its size: what was used least recently goes, and what killed writers left") {
+  const TemporaryCache cache;
+  const auto add = [&](const std::string& name, std::uintmax_t bytes, int hours_ago) {
+    cache.folder().write(name, "");
+    fs::resize_file(cache.folder() / name, bytes);  // no block of it is on the disk
+    fs::last_write_time(cache.folder() / name, fs::file_time_type::clock::now() - std::chrono::hours(hours_ago));
+  };
+  const std::uintmax_t tenth = kMostCachedBytes / 10;
+  add("old.tmp", tenth, 2);
+  add("new.tmp", tenth, 0);
+  add("others", 20 * tenth, 9);
+  for (int i = 0; i < 9; ++i) {
+    add(std::to_string(i) + (i % 2 == 0 ? ".cubin" : ".plan"), tenth, 9 - i);
+  }
+  touch(cache.folder() / "0.cubin");
+  make_room(cache.folder().path(), 2 * tenth);
+  std::set<std::string> left;
+  for (const fs::path& file : cache.files()) {
+    left.insert(file.filename().string());
+  }
+  CHECK(left == std::set<std::string>{"0.cubin", "3.plan", "4.cubin", "5.plan", "6.cubin", "7.plan", "8.cubin",
+                                      "new.tmp", "others"});
+  compile(tiny("sm_90"));
+  const std::vector<fs::path> files = cache.files();
+  const fs::path kernel =
+      *std::ranges::find(files, std::size_t{16}, [](const fs::path& file) { return file.stem().string().size(); });
+  fs::last_write_time(kernel, fs::file_time_type::clock::now() - std::chrono::hours(9));
+  REQUIRE(compile(tiny("sm_90")).cached);
+  CHECK(fs::file_time_type::clock::now() - fs::last_write_time(kernel) < std::chrono::hours(1));
 }
 
 TEST_CASE("the cache file of another kernel is a miss, whatever it is called") {

@@ -49,7 +49,7 @@ std::vector<double> scattered(double around, double by, int count, std::uint64_t
   return values;
 }
 
-TEST_CASE("ways warm up one after another, and then take samples in turns until each is known") {
+TEST_CASE("ways warm up one after another, and then their samples are interleaved until each is known") {
   FakeMachine machine;
   // Warm-ups are no samples: the first four of each are far off.
   std::vector<Way> ways{machine.way("a", {9e-3, 9e-3, 9e-3, 9e-3, 1e-3}),

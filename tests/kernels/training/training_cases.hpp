@@ -244,8 +244,8 @@ inline void check_repeats(ProgramExecutor& executor, std::initializer_list<int> 
   }
 }
 
-// Layers drawn at random are trained in turns. Each iteration has its own status: that with lengths of 0 reports them,
-// and no other does. The last has the bits of the first.
+// Layers drawn at random are trained interleaved. Each iteration has its own status: that with lengths of 0 reports
+// them, and no other does. The last has the bits of the first.
 template <typename Executor>
 void check_iterations(int layers, int iterations, int most_units, int most_rows, int sms,
                       const std::string& architecture) {

@@ -32,7 +32,7 @@ TEST_CASE(
       INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
                                 << " " << info(precision).name);
       DenseTrainingPlan plan = chosen_on(size, device.sm_count);
-      if (precision == Precision::bf16 && size.batch > 16) {  // as many turns as any plan's, of two warp groups
+      if (precision == Precision::bf16 && size.batch > 16) {  // as many sub-batches as any plan's, of two warp groups
         const std::string words = "warps=4 loads_in_flight=8 warp_groups=2 sub_batches=8";
         plan.forward =
             with_room(size, changed(plan.forward, words), false, device.sm_count, kSharedBytes).value_or_throw();
@@ -57,7 +57,7 @@ TEST_CASE("training steps with lengths have the gradients of the reference on a 
   for (const auto& [input, hidden, batch, steps] :
        {std::array{64, 256, 100, 5}, {100, 650, 32, 8}, {32, 96, 500, 10}, {13, 77, 3, 300}}) {
     for (const Cell cell : {Cell::lstm, Cell::gru}) {
-      const bool is_reverse = ++seed / 2 % 2 == 1;  // of each cell and size by turns
+      const bool is_reverse = ++seed / 2 % 2 == 1;  // alternates for each cell and size
       INFO(info(cell).name << " of input " << input << " hidden " << hidden << " batch " << batch);
       const TrainingSize size{.input = input,
                               .hidden = hidden,
@@ -83,7 +83,7 @@ TEST_CASE("training steps with lengths have the gradients of the reference on a 
   }
 }
 
-TEST_CASE("100,000 training iterations of 100 layers in turns lose no status and end with the bits of the first",
+TEST_CASE("100,000 interleaved training iterations of 100 layers lose no status and end with the bits of the first",
           "[gpu][soak]") {
   const DeviceInfo device = device_info();
   check_iterations<DeviceProgram>(100, 1000, 320, 48, device.sm_count, device.architecture);

@@ -25,7 +25,7 @@ ChipFile changed(ChipFile file, const std::string& assignment) {
   return file;
 }
 
-// The i-th of chips in turns.
+// The i-th of chips, round-robin.
 ChipFile chip_file(int i) {
   constexpr std::array kChips{"h200", "h100 sxm", "a100", "b200", "rtx 4090"};
   return find_chip(kChips[static_cast<std::size_t>(i) % kChips.size()]);
@@ -68,9 +68,9 @@ const std::vector<std::string> kLessIsBetter = words(
     "cluster.per_sm library.product");
 
 // On random chips of which one random number gets better.
-TEST_CASE("a better number on a chip never slows the pick, and what fits still fits", "[fast][long]") {
+TEST_CASE("a better number on a chip never slows the chosen plan, and what fits still fits", "[fast][long]") {
   const int number = draws(200);
-  constexpr double kAlike = 1.001;  // plans are picked as alike within this
+  constexpr double kAlike = 1.001;  // plans are chosen as alike within this
   int fitting = 0;
   std::mt19937 draw(21);
   const std::vector<std::string> names = shipped_chips();
@@ -140,7 +140,7 @@ TEST_CASE("each remedy makes a network fit, and the next smaller one does not", 
   CHECK(remedies > number / 10);
 }
 
-TEST_CASE("what stays on the SMs says where streaming is quicker, and the answers agree", "[fast]") {
+TEST_CASE("what stays on the SMs says where streaming is faster, and the answers agree", "[fast]") {
   RecurrentQuestion question{find_chip("h200"), {}};
   question.configuration.network = {Cell::relu, Precision::fp16, 7392, 4, 256, 0.3};
   question.configuration.constraints.tier = Tier::shared_memory;

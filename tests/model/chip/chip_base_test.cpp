@@ -51,7 +51,7 @@ TEST_CASE("a chip of a few lines takes the rest from its base, as estimates", "[
   REQUIRE(file.chip.fp32_issue_cycles == h200.chip.fp32_issue_cycles);
   REQUIRE(file.chip.fp32_issue_cycles.half_width == h200.chip.fp32_issue_cycles / 10);
   REQUIRE(source(file, "timing.fp32_issue").starts_with("estimated: the H200's figure, measured"));
-  REQUIRE(file.chip.exchange_latency_seconds.half_width >= 2 * h200.chip.exchange_latency_seconds.half_width);
+  REQUIRE(file.chip.exchange_latency_cycles.half_width >= 2 * h200.chip.exchange_latency_cycles.half_width);
   REQUIRE(file.chip.exchange_scatter == 2 * h200.chip.exchange_scatter);
   REQUIRE(load("base = \"h200\"\n[compute_capability]\nmajor = 8\n").chip.architecture == "sm_80");
 }

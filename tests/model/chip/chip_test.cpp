@@ -195,6 +195,51 @@ TEST_CASE("a shipped chip is found whatever the case and punctuation of its name
   REQUIRE(find_error("/") == "/: cannot read the file: it is a directory");
 }
 
+TEST_CASE("the chip of a GPU is found by the name that its driver gives and its SMs", "[fast]") {
+  std::vector<Chip> chips;
+  for (const std::string& name : shipped_chips()) {
+    chips.push_back(find_chip(name).chip);
+  }
+  struct Product {
+    const char* gpu;
+    int sms;
+    const char* chip;  // "": none of ours
+  };
+  for (const auto& [gpu, sms, name] : {Product{"NVIDIA H100 80GB HBM3", 132, "H100 SXM"},
+                                       {"NVIDIA H100 PCIe", 114, "H100 PCIe"},
+                                       {"NVIDIA H100 NVL", 132, "H100 SXM"},
+                                       {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, ""},
+                                       {"NVIDIA H200", 132, "H200"},
+                                       {"NVIDIA GH200 480GB", 132, "GH200"},
+                                       {"NVIDIA A100-SXM4-40GB", 108, "A100 40GB"},
+                                       {"A100-PCIE-40GB", 108, "A100 40GB"},
+                                       {"NVIDIA A100 80GB PCIe", 108, "A100"},
+                                       {"NVIDIA A100-SXM4-80GB", 108, "A100"},
+                                       {"NVIDIA A10", 72, ""},
+                                       {"NVIDIA B200", 148, "B200"},
+                                       {"NVIDIA B300 SXM6 AC", 148, "B300"},
+                                       {"NVIDIA GB200", 152, ""},
+                                       {"NVIDIA L40S", 142, "L40S"},
+                                       {"NVIDIA L40", 142, ""},
+                                       {"NVIDIA RTX 6000 Ada Generation", 142, ""},
+                                       {"NVIDIA GeForce RTX 3090", 82, "RTX 3090"},
+                                       {"NVIDIA GeForce RTX 3090 Ti", 84, ""},
+                                       {"NVIDIA GeForce RTX 4090", 128, "RTX 4090"},
+                                       {"NVIDIA GeForce RTX 4090 Laptop GPU", 76, ""},
+                                       {"NVIDIA GeForce RTX 5090", 170, "RTX 5090"},
+                                       {"Tesla T4", 40, "T4"},
+                                       {"Tesla V100-SXM2-16GB", 80, "V100"},
+                                       {"Tesla P100-PCIE-16GB", 56, "P100"},
+                                       {"NVIDIA GeForce GTX TITAN X", 24, "TITAN X Maxwell"},
+                                       {"NVIDIA TITAN X (Pascal)", 28, ""},
+                                       {"Orin", 16, "Jetson AGX Orin"},
+                                       {"", 132, ""}}) {
+    const Chip* const found = chip_of_gpu(chips, gpu, sms);
+    CAPTURE(gpu, sms);
+    CHECK((found != nullptr ? found->name : "") == name);
+  }
+}
+
 TEST_CASE("chips are looked for where ONCHIP_CHIPS says", "[fast]") {
   const Folder directory;
   const std::string file = directory.write("chips/test.toml", small_chip());

@@ -11,6 +11,7 @@
 #include "tests/matrices.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <set>
@@ -25,6 +26,25 @@ DensePlan bitmap_plan(const Recurrent& network, int sms, int threads, double sha
   DensePlan plan = shape_dense_plan(network, sms, threads, 1, Storage::bitmap);
   plan.shared_tiles = static_cast<int>(share_in_shared * DenseGeometry(network, plan).warp_tiles);
   return plan;
+}
+
+// What expected_bank_words() says, tile by tile.
+int counted_bank_words(const DenseGeometry& geometry, double density) {
+  const double share = 1 - (1 - density) * (1 - density), deviation = std::sqrt(share * (1 - share));
+  double words = 0, of_warp = 0;
+  for (int tile = 0; tile < geometry.warp_tiles; ++tile) {
+    if (is_in_shared(tile, geometry.shared_tiles, geometry.warp_tiles)) {
+      const int span = tile / (2 * geometry.row_tiles), row = tile % geometry.row_tiles * 16;
+      const double of_tile = 8.0 * std::min(16, geometry.units_per_sm * geometry.gates - row);
+      const int more = span < geometry.spans % geometry.warp_spans ? 1 : 0;
+      words += (geometry.spans / geometry.warp_spans + more) * of_tile;
+      of_warp += of_tile;
+    }
+  }
+  const double longest = kLaneWords * geometry.shared_tiles;
+  const double fullest = (share * words + 7 * deviation * std::sqrt(words)) / kWarp +
+                         4 * deviation * std::sqrt(longest) + share * (longest - of_warp / kWarp) + 1;
+  return static_cast<int>(std::ceil(std::min(fullest, longest * geometry.warps())));
 }
 
 }  // namespace
@@ -76,6 +96,7 @@ TEST_CASE("what is expected of uniform masks has room for all that are drawn, an
         CAPTURE(describe(network), plan_text(plan));
         const int expected = expected_bank_words(DenseGeometry(network, plan), 1 - (1 - density) * (1 - density));
         CHECK(expected <= 4 * plan.shared_tiles * plan.warps());
+        CHECK(expected == counted_bank_words(DenseGeometry(network, plan), density));
         for (const std::uint64_t seed : {1, 2}) {
           const SparseMatrix mask = generate_mask(network.rows(), hidden, density, seed, Precision::fp16);
           const int needed = needed_bank_words(DenseGeometry(network, plan), word_mask(mask));

@@ -12,7 +12,7 @@
 
 using namespace onchip;
 
-TEST_CASE("of a 2:4 mask the planner takes the quicker of both dense storages", "[fast]") {
+TEST_CASE("of a 2:4 mask the planner takes the faster of both dense storages", "[fast]") {
   const auto [cell, hidden, batch] =
       GENERATE(std::tuple{Cell::relu, 2304, 4}, std::tuple{Cell::lstm, 1536, 8}, std::tuple{Cell::gru, 300, 1});
   const Recurrent network{cell, Precision::fp16, hidden, batch, 1, 0.5};
@@ -46,7 +46,7 @@ TEST_CASE("where a dense network does not fit, one without its empty words may",
     CHECK(compact.plan == planned(network, dense_stored_as(Storage::bitmap)).plan);
     CHECK(compact.prediction.footprint.fits);
     CHECK(dense(compact).bank_words > 0);
-    CHECK(planned(network, {}).plan == compact.plan);  // far quicker than any sparse one
+    CHECK(planned(network, {}).plan == compact.plan);  // far faster than any sparse one
     // Of a mask that is known the words are counted.
     const SparseMatrix mask = generate_mask(network.rows(), hidden, 0.2, 1, Precision::fp16);
     const PlannedNetwork exact = choose_plan(h200(), network, RowProfile::from_matrix(mask), kDense);

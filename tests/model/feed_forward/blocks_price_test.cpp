@@ -132,7 +132,7 @@ TEST_CASE("the terms of an inference sum to its time, and those of its launches"
   CHECK(price.terms[price.binding()] == std::ranges::max_element(price.terms, {}, &Term::us)->us);
 }
 
-TEST_CASE("an inference takes no longer with fewer images, more SMs or a quicker clock", "[fast]") {
+TEST_CASE("an inference takes no longer with fewer images, more SMs or a faster clock", "[fast]") {
   const Examined examined("spdnn:1024x24");
   const Chip chip = find_chip("h100_sxm").chip;
   const BlocksPlan plan = dropping_plan(chip, examined.work.geometry);
@@ -144,15 +144,15 @@ TEST_CASE("an inference takes no longer with fewer images, more SMs or a quicker
     CHECK(us(chip, images) >= before);
     before = us(chip, images);
   }
-  Chip more = chip, quicker = chip;
+  Chip more = chip, faster = chip;
   more.sm_count.value *= 2;
   more.l2_line_cycles.value /= 2;  // as many readers of a line at a time
-  quicker.clock_hz.value *= 1.2;
+  faster.clock_hz.value *= 1.2;
   CHECK(us(more, 60000) < us(chip, 60000));
-  CHECK(us(quicker, 60000) < us(chip, 60000));
+  CHECK(us(faster, 60000) < us(chip, 60000));
 }
 
-TEST_CASE("where dead images are dropped is found quickly, for any course of their deaths", "[fast]") {
+TEST_CASE("where dead images are dropped is found fast, for any course of their deaths", "[fast]") {
   const Chip chip = find_chip("h100_sxm").chip;
   for (const char* text : {"spdnn:1024x120", "random:neurons=2000,layers=7,degree=20,blocks=16,clip=1"}) {
     INFO(text);

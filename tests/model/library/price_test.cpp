@@ -77,10 +77,10 @@ TEST_CASE("weights beyond L2 come from DRAM, and more of them take longer", "[fa
   CHECK(step_us(network_of(Cell::relu, 4096, 4, 0.1), kCusparse) < step_us(network_of(Cell::relu, 4096, 4), kCusparse));
 }
 
-TEST_CASE("the quickest library is the fastest of those that can be asked for", "[fast]") {
+TEST_CASE("the fastest library takes no longer than any that can be asked for", "[fast]") {
   for (const int hidden : {512, 2304, 20000}) {
     const Recurrent network = network_of(Cell::lstm, hidden, 4, 0.01);
-    const PlannedNetwork quickest = quickest_library(h200(), network);
+    const PlannedNetwork fastest = fastest_library(h200(), network);
     for (const RecurrentPlan& plan : {kCublas, kCudnn, kCusparse}) {
       Constraints constraints;
       constraints.family = family_name(plan);
@@ -88,7 +88,7 @@ TEST_CASE("the quickest library is the fastest of those that can be asked for", 
       CHECK(one.plan == plan);
       CHECK(parse_recurrent_plan(family_name(plan)) == plan);
       CHECK(to_string(one.plan) == family_name(plan));
-      CHECK(quickest.prediction.step_us <= one.prediction.step_us);
+      CHECK(fastest.prediction.step_us <= one.prediction.step_us);
     }
   }
 }

@@ -2,12 +2,20 @@
 // The choice between families, and what holds for plans of any.
 #include "model/families/planner.hpp"
 
+#include "experiments/validation/drawn_questions.hpp"
 #include "model/base/error.hpp"
+#include "model/chip/chip_keys.hpp"
 #include "model/families/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/model/plan/planned.hpp"
+#include "tests/nightly.hpp"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <random>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -41,6 +49,66 @@ TEST_CASE("the terms of a prediction sum to its total, and the total lies betwee
   CHECK(p.step_us <= p.high_us);
   CHECK(p.floor_us <= p.step_us);
   CHECK((p.floor_us > 0) == is_on_chip(result.plan));
+}
+
+TEST_CASE("a step lies between its floor and its interval's end on all chips, whatever their clocks and numbers are",
+          "[fast]") {
+  std::vector<Chip> chips;
+  std::ranges::transform(shipped_chips(), std::back_inserter(chips),
+                         [](const auto& name) { return find_chip(name).chip; });
+  std::vector<std::string_view> keys{"sm.clock", "sm.count"};
+  std::ranges::copy_if(key_names(), std::back_inserter(keys),
+                       [](auto key) { return key.starts_with("timing.") || key.starts_with("exchange."); });
+  std::mt19937 draw(44);
+  const auto any = [&](const auto& of) { return of[draw() % of.size()]; };
+  constexpr std::array kTimes{"x0.25", "x0.5", "x0.8", "+10%", "x1.5", "x2", "x4"};
+  int priced = 0;
+  for (DrawnQuestion& question : draw_questions(draws(150), 44)) {
+    Recurrent& network = question.network;
+    network.hidden = draw() % 2 == 0 ? 1 + network.hidden / 32 : network.hidden / 4;  // where floors are near
+    Chip chip = any(chips);
+    for (const std::string_view key : {keys[0], any(keys), any(keys)}) {
+      try {
+        change_chip(chip, std::array{parse_chip_change(std::string(key) + "=" + any(kTimes))});
+      } catch (const InputError&) {  // there is no such chip
+      }
+    }
+    for (const std::string_view family : {SparsePlan::kName, DensePlan::kName}) {
+      try {
+        const PlannedNetwork result = choose_plan(chip, network, RowProfile::uniform(network), of_family(family));
+        const Prediction& p = result.prediction;
+        CAPTURE(chip.name, describe(network), to_string(result.plan), p.floor_us, p.low_us, p.step_us, p.high_us);
+        CHECK((p.floor_us <= p.low_us && p.low_us <= p.step_us && p.step_us <= p.high_us));
+        ++priced;
+      } catch (const InputError&) {  // the family has no plan there
+      }
+    }
+  }
+  CHECK(priced > 150);
+}
+
+TEST_CASE("fewer samples never take longer: a batch is computed padded to a larger one where that is quicker",
+          "[fast]") {
+  int padded = 0;
+  for (DrawnQuestion& question : draw_questions(draws(24), 45)) {
+    Recurrent& network = question.network;
+    network.hidden = std::min(network.hidden, 3000);
+    const RowProfile rows = RowProfile::uniform(network, question.mask);
+    network.batch = std::min(network.batch, 60);
+    Recurrent more = network;
+    more.batch += 1 + static_cast<int>(network.hidden % 4);
+    const PlannedNetwork fewer = choose_plan(*question.chip, network, rows, {});
+    const PlannedNetwork of_more = choose_plan(*question.chip, more, rows, {});
+    CAPTURE(question.chip->name, describe(network), more.batch, to_string(fewer.plan), to_string(of_more.plan));
+    if (of_more.prediction.footprint.fits) {
+      REQUIRE(fewer.prediction.footprint.fits);
+      CHECK(fewer.prediction.step_us <= 1.002 * of_more.prediction.step_us);
+    }
+    CHECK_NOTHROW(check_plan(network, fewer.plan));
+    CHECK(parse_recurrent_plan(to_string(fewer.plan)) == fewer.plan);
+    padded += says(to_string(fewer.plan), "padded_samples=") ? 1 : 0;
+  }
+  CHECK(padded > 0);
 }
 
 TEST_CASE("what a user fixes of a plan is what the plan has", "[fast]") {

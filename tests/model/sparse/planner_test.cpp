@@ -29,7 +29,7 @@ RowProfile drawn_rows(const Recurrent& network, MaskKind mask) {
 
 // ---- exchange -------------------------------------------------------------------------------------------------------
 
-TEST_CASE("passes are pipelined where that is quicker, and one sample has no pass to be pipelined with", "[fast]") {
+TEST_CASE("passes are pipelined where that is faster, and one sample has no pass to be pipelined with", "[fast]") {
   Recurrent network{Cell::gru, Precision::fp16, 2048, 16, 1, 0.1};
   Constraints without = kSparse;
   fix<&SparsePlan::producer_warps>(without, 0);
@@ -214,7 +214,7 @@ TEST_CASE("tiers are used no further than asked for", "[fast][long]") {
   }
 }
 
-TEST_CASE("rows of a power law overflow, which makes their steps quicker", "[fast]") {
+TEST_CASE("rows of a power law overflow, which makes their steps faster", "[fast]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 2304}, std::pair{Cell::gru, 1024});
   const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows = drawn_rows(network, MaskKind::power_law);
@@ -230,7 +230,7 @@ TEST_CASE("rows of a power law overflow, which makes their steps quicker", "[fas
   CHECK((!even.prediction.footprint.fits || best.prediction.step_us < even.prediction.step_us));
 }
 
-TEST_CASE("rows of a power law are split where registers hold them, which is quicker than overflow", "[fast][long]") {
+TEST_CASE("rows of a power law are split where registers hold them, which is faster than overflow", "[fast][long]") {
   const auto [cell, hidden] = GENERATE(std::pair{Cell::relu, 4096}, std::pair{Cell::lstm, 2304});
   const Recurrent network{cell, Precision::fp16, hidden, 4, 1, 0.1};
   const RowProfile rows = drawn_rows(network, MaskKind::power_law);

@@ -135,11 +135,11 @@ TEST_CASE("overflow of a few SMs is close to that of all", "[fast]") {
   CAPTURE(describe(network), static_cast<int>(mask), to_string(plan));
   REQUIRE(plan.has_overflow());
   const Overflow exact = overflow_of(SparseGeometry(network, plan), rows, /*exact=*/true);
-  const Overflow quick = overflow_of(SparseGeometry(network, plan), rows, /*exact=*/false);
+  const Overflow fast = overflow_of(SparseGeometry(network, plan), rows, /*exact=*/false);
   // Of a power law a few SMs have little in common with the others.
   const auto close = [](double a, double b, double least, double most) { return a >= least * b && a <= most * b; };
   const bool uniform = mask == MaskKind::uniform;
-  CHECK(close(quick.mean, exact.mean, uniform ? 0.9 : 0.6, uniform ? 1.1 : 1.5));
-  CHECK(close(quick.fullest, exact.fullest, uniform ? 0.9 : 0.7, uniform ? 1.1 : 2));
-  CHECK(close(quick.longest, exact.longest, uniform ? 0.8 : 0.6, 1.25));
+  CHECK(close(fast.mean, exact.mean, uniform ? 0.9 : 0.6, uniform ? 1.1 : 1.5));
+  CHECK(close(fast.fullest, exact.fullest, uniform ? 0.9 : 0.7, uniform ? 1.1 : 2));
+  CHECK(close(fast.longest, exact.longest, uniform ? 0.8 : 0.6, 1.25));
 }

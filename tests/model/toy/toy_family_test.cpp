@@ -79,7 +79,7 @@ TEST_CASE("an added family is constrained by the fields that it has, whichever f
   CHECK(std::get<ToyPlan>(choose(kSmall, only_its_own).plan).row_slots == 2);
 }
 
-TEST_CASE("an added family is priced, and chosen where it is quickest", "[fast]") {
+TEST_CASE("an added family is priced, and chosen where it is fastest", "[fast]") {
   const Planned<AnyPlan> small = choose(kSmall);
   CAPTURE(plan_text_of(small.plan));
   REQUIRE(std::holds_alternative<ToyPlan>(small.plan));

@@ -52,20 +52,20 @@ TrainingPlan on_chip(const Training& training, Stash stash = Stash::gates) {
   return choose_on_chip(h100(), training, stash).value_or_throw();
 }
 
-// Any training that has kernels, small enough to lay out quickly.
+// Any training that has kernels, small enough to lay out fast.
 Training drawn(std::uint64_t seed) {
   Random random(seed, 13);
-  const auto pick = [&](const auto&... of) {
+  const auto one_of = [&](const auto&... of) {
     const std::array all{of...};
     return all[random.below(all.size())];
   };
-  const int hidden = pick(96, 160, 256, 512, 650, 1024), batch = pick(1, 5, 16, 33, 64, 128, 256);
+  const int hidden = one_of(96, 160, 256, 512, 650, 1024), batch = one_of(1, 5, 16, 33, 64, 128, 256);
   const bool is_sparse = random.below(4) == 0;
-  Training training = is_sparse ? sparse_lstm(hidden, std::min(batch, 33), pick(0.05, 0.1, 0.2))
-                                : lstm(hidden, batch, {pick(1, 2), random.below(2) == 0, pick(0, 77, 300)});
-  training.network.precision = pick(Precision::fp16, Precision::bf16);
-  training.network.steps = pick(7, 128, 256);
-  training.network.cell = is_sparse ? Cell::lstm : pick(Cell::lstm, Cell::gru);
+  Training training = is_sparse ? sparse_lstm(hidden, std::min(batch, 33), one_of(0.05, 0.1, 0.2))
+                                : lstm(hidden, batch, {one_of(1, 2), random.below(2) == 0, one_of(0, 77, 300)});
+  training.network.precision = one_of(Precision::fp16, Precision::bf16);
+  training.network.steps = one_of(7, 128, 256);
+  training.network.cell = is_sparse ? Cell::lstm : one_of(Cell::lstm, Cell::gru);
   return training;
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("a stash of cells is smaller and costs a product", "[fast]") {
 }
 
 // An H100 has room for 30 clusters of four or more, of 132 SMs: 2048 units on 128 SMs went beyond.
-TEST_CASE("no pick has more clusters than every chip of its kind holds", "[fast]") {
+TEST_CASE("no chosen plan has more clusters than every chip of its kind holds", "[fast]") {
   for (const int hidden : {1024, 1920, 2048}) {
     for (const int batch : {1, 16, 64}) {
       const RecurrencePlan plan = *choose_recurrence(h100(), {.input = hidden, .hidden = hidden, .batch = batch}, true);

@@ -38,7 +38,7 @@ TEST_CASE("warps of a block meet at its barrier, blocks through memory, both as 
   for (std::uint32_t i = 0; i < 64; ++i) {
     CHECK(half[64 + i] == i);
   }
-  // Eight blocks count up, each when it is its turn: they must all run at once, by turns.
+  // Eight blocks count up, each when it is its turn: they must all run at once, interleaved.
   std::vector<std::uint32_t> counter(2);
   run(kernel("setp.ne.s32 %p1, %r0, 0;\n@%p1 bra END;\nmov.u32 %r1, %ctaid.x;\nxor.b32 %r1, %r1, 7;\n"
              "WAIT:\nld.acquire.gpu.global.u32 %r2, [%rd0];\nsetp.ne.s32 %p2, %r2, %r1;\n@%p2 bra WAIT;\n"

@@ -19,7 +19,7 @@ struct RecurrenceCase {
   RecurrencePlan plan;
 };
 
-// Both cells and passes, warp groups, turns, clusters, tiles in shared memory, samples and spans that fill nothing.
+// Both cells and passes, warp groups, sub-batches, clusters, tiles in shared memory, samples and spans that leave gaps.
 std::vector<RecurrenceCase> every_case() {
   const auto size = [](Cell cell, int hidden, int batch) {
     return TrainingSize{.input = hidden, .hidden = hidden, .batch = batch, .steps = 8, .cell = cell};
@@ -59,7 +59,7 @@ bool is_shared(Operation operation) {
 
 }  // namespace
 
-TEST_CASE("warps of a training recurrence multiply all their tiles in every turn", "[fast]") {
+TEST_CASE("warps of a training recurrence multiply all their tiles in every sub-batch", "[fast]") {
   constexpr int kSteps = 3;
   for (const RecurrenceCase& of : every_case()) {
     CAPTURE(fields_text(of.plan), of.size.hidden, of.is_backward);
@@ -82,7 +82,7 @@ TEST_CASE("an SM of a training recurrence polls each word of a state once, and p
     CAPTURE(fields_text(of.plan), of.size.hidden, of.is_backward);
     const RecurrenceShape shape = recurrence_shape(of.size, of.plan, of.is_backward);
     const RecurrenceTrace trace = trace_of(of, kSteps);
-    std::map<std::uint64_t, std::int64_t> polled, published;  // bytes, by turn's state of eight samples
+    std::map<std::uint64_t, std::int64_t> polled, published;  // bytes, by sub-batch's state of eight samples
     std::set<std::uint64_t> polled_at, published_at;
     for_each_access(trace, [&](const Instruction& instruction, std::uint64_t address) {
       if (!trace.states.has(address)) {
@@ -92,7 +92,7 @@ TEST_CASE("an SM of a training recurrence polls each word of a state once, and p
       (is_load ? polled : published)[(address - trace.states.begin) / trace.states.part_bytes] += instruction.width;
       CHECK((is_load ? polled_at : published_at).insert(address).second);
     });
-    // Of the first step nobody publishes; behind the last one every warp group asks for a turn.
+    // Of the first step nobody publishes; behind the last one every warp group asks for a sub-batch.
     const int parts = of.plan.sub_batches * shape.sample_tiles;
     CHECK(std::ssize(polled) == kSteps * parts + of.plan.warp_groups * shape.sample_tiles);
     CHECK(std::ssize(published) == kSteps * parts);

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users of PyTorch do with recurrent layers: compile, copy, save, trace, transform, quantize, mix sizes. On the CPU without the
+kernels; on a GPU with them, and beside cuDNN."""
+import copy
+import io
+import time
+import unittest
+import warnings
+from unittest import mock
+
+from .training_cases import TOLERANCE, OnAGpu, WithoutKernels, flat, pair  # without torch, all is skipped
+
+import onchip
+import torch
+from onchip import recurrent_layer
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+KINDS = "LSTM", "GRU"
+
+
+class Situations:
+    def input(self, *shape, **options):
+        return torch.randn(*shape, device=self.device, dtype=self.dtypes[0], **options)
+
+    def same(self, got, wanted):
+        for one, other in zip(flat(got), flat(wanted)):
+            self.assertLess(((one - other).norm() / other.norm()).item(), TOLERANCE[self.dtypes[0]])
+
+    def pruned(self):
+        fast, _ = pair(self.dtypes[0], self.device, 19, 48)
+        with torch.no_grad():
+            fast.weight_hh_l0[torch.rand(fast.weight_hh_l0.shape, device=self.device) > 0.25] = 0
+        return fast.sparse_()
+
+    def test_compiled_layers_take_any_number_of_steps_and_samples(self):
+        for kind in KINDS:
+            for dynamic in (None, True):
+                torch._dynamo.reset()
+                fast, exact = pair(self.dtypes[0], self.device, 19, 24, kind=kind)
+                compiled = torch.compile(fast, backend="aot_eager", dynamic=dynamic)
+                for steps, batch in ((5, 3), (7, 3), (7, 2), (5, 3)):
+                    x = self.input(steps, batch, 19)
+                    self.same(compiled(x), exact(x.double()))
+                    self.assertRegex(fast.explain(), "^on the chip")
+
+    def test_compiled_packed_sequences_are_those_of_torch(self):
+        torch._dynamo.reset()
+        fast, exact = pair(self.dtypes[0], self.device, 19, 24)
+        lengths = torch.tensor([7, 2, 5])
+
+        def run(layer, x):
+            y, final = layer(pack_padded_sequence(x, lengths, enforce_sorted=False))
+            return pad_packed_sequence(y)[0], final
+
+        x = self.input(7, 3, 19)
+        self.same(torch.compile(run, backend="aot_eager")(fast, x), run(exact, x.double()))
+        self.assertRegex(fast.explain(), "^on the chip")
+
+    def test_compiling_torchs_path_takes_no_longer_for_more_steps(self):
+        torch._dynamo.reset()
+        fast, exact = pair(torch.float32, self.device, 6, 8)
+        x = torch.randn(200, 3, 6, device=self.device, requires_grad=True)
+        begin = time.monotonic()
+        torch.compile(fast, backend="aot_eager")(x)[0].sum().backward()
+        self.assertLess(time.monotonic() - begin, 20)  # of unrolled steps 46 s and more
+        self.assertRegex(fast.explain(), "^torch: ")
+        wanted = torch.autograd.grad(exact(x.double())[0].sum(), x)[0]
+        self.assertLess(((x.grad - wanted).norm() / wanted.norm()).item(), 1e-4)
+
+    def test_copies_and_files_of_sparse_layers_keep_their_mask(self):
+        fast = self.pruned()
+        kept, x = fast.weight_hh_l0 != 0, self.input(3, 2, 19)
+        file = io.BytesIO()
+        torch.save(fast, file)
+        file.seek(0)
+        for copied in (copy.deepcopy(fast), torch.load(file, weights_only=False)):
+            self.same(copied(x), fast(x))
+            copied(x)[0].sum().backward()
+            self.assertRegex(copied.explain(), "^on the chip")
+            self.assertFalse(copied.weight_hh_l0.grad[~kept].any())
+
+    def test_transforms_see_torchs_operations(self):
+        with torch.backends.cudnn.flags(enabled=False):
+            for kind in KINDS:
+                fast, _ = pair(torch.float32, self.device, 6, 8, kind=kind)
+                x = torch.randn(5, 3, 6, device=self.device)
+                weights = {name: tensor.detach() for name, tensor in fast.named_parameters()}
+
+                def loss(weights):
+                    return torch.func.functional_call(fast, weights, (x,))[0].square().mean()
+
+                of_transform = torch.func.grad(loss)(weights)
+                fast(x)[0].square().mean().backward()
+                for name, parameter in fast.named_parameters():
+                    self.assertTrue(torch.allclose(of_transform[name], parameter.grad, atol=1e-6), name)
+
+    def test_traced_and_scripted_layers_are_torchs(self):
+        for kind in KINDS:
+            fast, exact = pair(self.dtypes[0], self.device, 19, 24, kind=kind)
+            x = self.input(5, 3, 19)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch calls both deprecated
+                for made in (torch.jit.trace(fast.eval(), (x,)), torch.jit.script(torch.nn.ModuleList([fast]))[0]):
+                    self.same(made(x), exact(x.double()))
+            self.assertIs(type(fast), getattr(onchip, kind))
+
+    def test_lengths_are_numbers_too(self):
+        fast, _ = pair(self.dtypes[0], self.device, 19, 24)
+        x = self.input(5, 3, 19)
+        self.same(fast(x, lengths=[5, 1, 3]), fast(x, lengths=torch.tensor([5, 1, 3])))
+        for wrong in ([5, 1], [5, 1, 6], [5, 1, 3.0], [5, 0, 3]):
+            with self.assertRaisesRegex(ValueError, "lengths must be"):
+                fast(x, lengths=wrong)
+
+    def test_an_evaluating_layer_takes_the_library_where_that_is_faster(self):
+        fast, _ = pair(self.dtypes[0], self.device, 3, 4)
+        fast.eval()
+        with mock.patch.object(recurrent_layer, "_library", lambda *_: "cuDNN is faster"), torch.backends.cudnn.flags(enabled=True):
+            with torch.no_grad():
+                fast(self.input(1, 2, 3))
+            self.assertEqual(fast.explain(), "torch: cuDNN is faster")
+            fast(self.input(1, 2, 3))  # whose gradients may be asked for
+            self.assertRegex(fast.explain(), "^on the chip")
+
+    def test_layers_that_nothing_uses_are_forgotten_and_come_again(self):
+        fast, exact = pair(self.dtypes[0], self.device, 3, 4)
+        with mock.patch.object(recurrent_layer, "_MOST_LAYERS", 3):
+            for steps in (1, 2, 3, 4, 5, 1):
+                x = self.input(steps, 2, 3)
+                self.same(fast(x), exact(x.double()))
+                self.assertLessEqual(len(recurrent_layer._LAYERS) - len(recurrent_layer._OF_GRAPHS), 3)
+
+
+class WarnsByName(unittest.TestCase):
+    def test_what_replace_leaves_is_named(self):
+        model = torch.nn.ModuleDict({"a": torch.nn.LSTM(3, 4), "b": torch.nn.GRU(3, 4)})
+        torch.nn.utils.parametrizations.weight_norm(model["b"], "weight_hh_l0")
+        with self.assertWarnsRegex(UserWarning, "leaves 'b' as it is: ParametrizedGRU"):
+            onchip.replace(model)
+        self.assertIs(type(model["a"]), onchip.LSTM)
+
+    def test_quantization_says_what_it_leaves(self):
+        model = torch.nn.Sequential(onchip.LSTM(3, 4))
+        with self.assertWarnsRegex(UserWarning, "onchip.LSTM is not quantized: quantize torch.nn.LSTM before"):
+            torch.ao.quantization.quantize_dynamic(model, {torch.nn.LSTM})
+
+
+class OnTheCpu(Situations, WithoutKernels):
+    pass
+
+
+class OnTheGpu(Situations, OnAGpu):
+    def test_a_graph_keeps_its_layer(self):
+        fast, _ = pair(self.dtypes[0], self.device, 64, 128)
+        x = self.input(20, 8, 64)
+        with torch.no_grad(), mock.patch.object(recurrent_layer, "_MOST_LAYERS", 1):
+            wanted, graph = fast(x), torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                got = fast(x)
+            for steps in range(1, 5):
+                fast(self.input(steps, 8, 64))
+            graph.replay()
+            torch.cuda.synchronize()
+            self.same(got, wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()
