@@ -231,7 +231,7 @@ class WrittenKernel {
   static std::filesystem::path own_beside(const std::filesystem::path& path, const char* extension) {
     const std::filesystem::path file = beside(path, extension), json = beside(path, ".json");
     if (std::filesystem::exists(file)) {
-      const Json of = std::filesystem::exists(json) ? Json::parse(MappedFile(json).bytes(), nullptr, false) : Json();
+      const Json of = std::filesystem::exists(json) ? parse_json(InputFile(json).bytes(), json.string()) : Json();
       if (!of.is_object() || of.value("file", Json()) != beside(path, ".layout").filename().string()) {
         throw InputError(file.string() +
                          ": there is such a file, but no written kernel's: move it away, or choose another name");

@@ -457,7 +457,7 @@ Renewed measure_anew(const Options& options, std::span<const Recipe> recipes, Me
       }
       renewed.files.emplace_back(rows);
       if (std::filesystem::exists(manifest_path(rows)) && std::filesystem::exists(question) &&  // the manifest is last
-          MappedFile(question).bytes() == text) {
+          InputFile(question).bytes() == text) {
         continue;
       }
       std::cerr << "onchip: measuring " << asked[i].rows.size() << " configurations of " << recipe.name << '\n';

@@ -76,7 +76,7 @@ void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
 std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key) {
   std::string bytes;
   try {
-    bytes = MappedFile(path).bytes();
+    bytes = InputFile(path).bytes();
   } catch (const InputError&) {
     return std::nullopt;
   }
