@@ -76,6 +76,9 @@ struct Output {
   }
 };
 
+template <typename Put>
+Output(Put) -> Output<Put>;  // which clang 14 does not deduce
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path, std::ios::binary | std::ios::ate) {
