@@ -21,11 +21,11 @@
 namespace onchip {
 
 struct NetworkFile {
-  int neurons = 0;            // of the challenge's files; 0: as their names say
+  int neurons = 0;              // of the challenge's files; 0: as their names say
   std::optional<float> bias{};  // of all neurons, where the files have none; else the challenge's, or 0
   std::optional<float> clip{};  // else that of the challenge for its files, or none
-  bool transpose = false;     // the file's matrices are [inputs, outputs]
-  std::string_view order{};   // of the layers of a .safetensors file, by their names: "input+hidden"
+  bool transpose = false;       // the file's matrices are [inputs, outputs]
+  std::string_view order{};     // of the layers of a .safetensors file, by their names: "input+hidden"
 };
 FeedForward open_network(const std::filesystem::path& path, const NetworkFile& file = {});
 
