@@ -13,7 +13,8 @@ TEST_CASE("what does not fit is an answer with numbers, and exit status 1", "[fa
   CHECK(says(run("fit --hidden 20000 --density 50% --format csv").out, ",false,"));
   const std::string remedy = json.at("to_fit").at(0).at("option");
   CHECK(remedy.starts_with("--hidden "));
-  CHECK(run_json("predict --density 50% " + remedy).at("fits") == true);
+  CHECK(run_json("fit --density 50% " + remedy).at("fits") == true);
+  CHECK(run_json("predict --density 50% " + remedy).at("runs") == true);
   require_prediction(run_json("predict --hidden 20000 --density 50%", 1));
 }
 

@@ -110,7 +110,7 @@ TEST_CASE("what is measured anew is asked as measure takes it, claim by claim", 
   for (const char* const name_of : {"sweep_size", "layers_nmt", "step_1792"}) {
     const std::string claim = name_of;
     const Folder folder;
-    const std::string command = "reproduce " + claim + " --measure " + (folder / "").string();
+    const std::string command = "reproduce " + claim + " --chip h200 --measure " + (folder / "").string();
     for (int kind = 0; kind < 2; ++kind) {  // what is there whole is not asked again
       const Run asked = run(command, no_gpu);
       CAPTURE(command, asked.err);

@@ -77,7 +77,7 @@ TEST_CASE("where more fails again is found, at an edge and far from it", "[fast]
 }
 
 TEST_CASE("the least that reaches a target is what trying every value finds", "[fast][long]") {
-  const int number = draws(4);
+  const int number = draws(5);
   int reached = 0, less = 0, more = 0;
   std::mt19937 draw(33);
   for (const DrawnQuestion& drawn : draw_questions(number, 33)) {

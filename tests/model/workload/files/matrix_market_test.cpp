@@ -80,7 +80,7 @@ TEST_CASE("pattern entries have the value 1 and integers are read", "[matrix_mar
         SparseMatrix{1, 2, {0, 2}, {0, 1}, {3, -7}});
 }
 
-TEST_CASE("a skew-symmetric file gives both triangles, one with its signs turned; exponents are C's or Fortran's",
+TEST_CASE("a skew-symmetric file gives both triangles, one with its signs turned, and exponents are C's or Fortran's",
           "[matrix_market][fast]") {
   const std::string header = "%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 ";
   CHECK(parse(header + "2\n2 1 1.5D+1\n1 3 -2d-1\n") ==
