@@ -23,7 +23,8 @@ std::filesystem::path manifest_path(const std::filesystem::path& data);
 
 Manifest current_manifest();  // throws CudaError without a device; only in builds with CUDA
 
-// The chip of this GPU, by its name, unless another is asked for, of which a line on stderr says so; with the changes of
+// The chip of this GPU, by its name, unless another is asked for, of which a line on stderr says so; with the changes
+// of
 // --set. Without a GPU as read_chip(): what measures says that there is none. Only in builds with CUDA; throws
 // InputError for a GPU that has no chip file.
 class Options;

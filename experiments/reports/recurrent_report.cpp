@@ -80,7 +80,7 @@ std::string to_text(const RecurrentCase& answer) {
       [&](const auto& plan) {
         if constexpr (requires { plan.padded_samples; }) {
           if (plan.padded_samples > 0) {
-            line("samples", "computes " + std::to_string(plan.padded_samples) + " samples, which is quicker than " +
+            line("samples", "computes " + std::to_string(plan.padded_samples) + " samples, which is faster than " +
                                 std::to_string(network.batch));
           }
         }

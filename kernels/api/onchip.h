@@ -145,8 +145,8 @@ typedef struct onchip_fit {
  * status is ONCHIP_OK. */
 ONCHIP_API onchip_status onchip_fit_network(const onchip_chip* chip, const onchip_network* network,
                                             const onchip_matrix* matrix, onchip_fit* fit, onchip_error* error);
-/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`, or with its tier
- * streamed runs; 0 if none does. Takes milliseconds to seconds. */
+/* The largest number of hidden units, a multiple of `granule`, that fits with all else as in `network`, or with its
+ * tier streamed runs; 0 if none does. Takes milliseconds to seconds. */
 ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const onchip_network* network, int32_t granule,
                                                int32_t* hidden, onchip_error* error);
 

@@ -34,7 +34,7 @@ struct RecurrentCase {
   Configuration configuration;  // what was asked: mask and seed are from here
   ChosenPlan planned;           // what was found
 
-  bool runs() const { return planned.prediction.footprint.fits; }        // and has a time
+  bool runs() const { return planned.prediction.footprint.fits; }      // and has a time
   bool fits() const { return runs() && keeps_weights(planned.plan); }  // weights stay on the chip
   std::string_view tier() const { return is_on_chip(planned.plan) ? name(tier_of(planned.plan)) : ""; }
 };

@@ -77,8 +77,9 @@ std::string chip_text(const ChipFile& file);
 // names, else in that of the installation or of the sources (base/shipped.hpp).
 ChipFile find_chip(std::string_view name_or_file);
 
-// Of these chips that of a GPU, by the name that its driver gives, "NVIDIA H100 80GB HBM3" or "Tesla T4", and its number
-// of SMs: the name has all model numbers of the chip's, and of several chips most other words. Null if there is none.
+// Of these chips that of a GPU, by the name that its driver gives, "NVIDIA H100 80GB HBM3" or "Tesla T4", and its
+// number of SMs: the name has all model numbers of the chip's, and of several chips most other words. Null if there is
+// none.
 const Chip* chip_of_gpu(std::span<const Chip> chips, std::string_view gpu, int sms);
 
 // Names of the shipped chips, in the order of their compute capability.

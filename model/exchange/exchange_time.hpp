@@ -3,8 +3,8 @@
 // evaluates and the calibration fits (kernels/microbench/fit.cpp). What a step waits for it where it overlaps
 // with computing: pipelined_cycles() in model/sparse/price.cpp.
 //
-//   cycles = signal + 3 * lds_latency + latency + per_sm * sms + late_bytes / bytes_per_cycle + round_trip * (rounds - 1) + per_word * looks
-//            + per_warp * warps + 2 block barriers
+//   cycles = signal + 3 * lds_latency + latency + per_sm * sms + late_bytes / bytes_per_cycle
+//            + round_trip * (rounds - 1) + per_word * looks + per_warp * warps + 2 block barriers
 //   late_bytes = 128 for each line of L2 that the state lies in, half as many for the first 256 of them
 //   rounds     = ceil(16-byte words of a thread / loads in flight)
 //   looks      = words of a thread in flight, none if every thread has just one word
@@ -122,8 +122,8 @@ inline ExchangeCycles bulk_exchange_cycles(const Chip& chip, double bytes, int t
 // The same inside a cluster: every SM stores its part of the state to all SMs, each of which receives all of it; then a
 // block barrier, before the part of the next state is complete. All of it has come before any of it is used.
 //
-//   cycles = signal + 3 * lds_latency + latency + per_sm * sms + per_warp * warps + bytes / bytes_per_cycle + per_byte_and_sm * bytes * sms
-//            + 2 block barriers
+//   cycles = signal + 3 * lds_latency + latency + per_sm * sms + per_warp * warps + bytes / bytes_per_cycle
+//            + per_byte_and_sm * bytes * sms + 2 block barriers
 //
 // What the constants are multiplied with, in this order.
 inline std::array<double, 5> cluster_terms(double bytes, int sms, int threads) {

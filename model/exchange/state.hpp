@@ -12,7 +12,6 @@
 
 namespace onchip {
 
-inline constexpr int kMostSamples = 64;  // lengths that a launch takes as arguments
 inline std::string beyond_state(const Recurrent& network) {
   return network.batch <= kMostSamples ? "" : "takes at most " + std::to_string(kMostSamples) + " samples";
 }

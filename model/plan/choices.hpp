@@ -9,6 +9,8 @@
 
 namespace onchip {
 
+inline constexpr int kMostSamples = 64;  // of a plan: lengths that a launch takes as arguments
+
 enum class Storage : std::uint8_t {
   packed_pair,   // value and 16-bit index: 24 (fp8), 32 (fp16, bf16) or 48 bits (fp32) per non-zero
   dense,         // values alone, zeros included, position implied

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/base/error.hpp"
-#include "model/exchange/state.hpp"
+#include "model/plan/choices.hpp"
 #include "model/plan/family.hpp"
 #include "model/plan/plan_text.hpp"
 

@@ -322,8 +322,9 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
                 (kBlockRows * kBlockColumns);
   }
   const double pipe = chip_.smem_banks * chip_.smem_bank_bytes;
-  price.floor_us = std::max(bytes / pipe * chip_.lds_wavefront_cycles, products * chip_.tensor_issue_cycles / chip_.partitions) / chip_.sm_count *
-                   1e6 / chip_.clock_hz;
+  price.floor_us =
+      std::max(bytes / pipe * chip_.lds_wavefront_cycles, products * chip_.tensor_issue_cycles / chip_.partitions) /
+      chip_.sm_count * 1e6 / chip_.clock_hz;
   return price;
 }
 
