@@ -44,11 +44,11 @@ __device__ __forceinline__ void add_release(u32* address, u32 v) {
 
 extern "C" __global__ void __launch_bounds__(256, 1) microbench_barrier(const Arguments a) {
   const bool leader = threadIdx.x == 0;
+  const int warmup = a.steps / 8;
   int polls_left = kSpinLimit;
   long long cycles = 0, nanoseconds = 0;
 
   if constexpr (kKind == kGridBarrier) {
-    const int warmup = a.steps / 8;
     for (int t = 0; t < warmup + a.steps; ++t) {
       if (t == warmup) {
         cycles = read_cycles();
@@ -94,7 +94,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) microbench_barrier(const Ar
     }
     u32* mine = a.flags + (first ? 0 : 32);
     const u32* theirs = a.flags + (first ? 32 : 0);
-    const int warmup = a.steps / 8;
     for (int t = 0; t < warmup + a.steps; ++t) {
       if (t == warmup) {
         cycles = read_cycles();

@@ -307,6 +307,20 @@ void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& ro
 // ---- between SMs
 // ------------------------------------------------------------------------------------------------------
 
+// To the first word, of which the signal and the way through shared memory are constants of their own.
+void add_first_word(std::vector<CalibratedConstant>& constants, double cycles, double width,
+                    const std::string& method) {
+  const auto known = [&](std::string_view key) { return std::ranges::find(constants, key, &CalibratedConstant::key); };
+  if (const auto signal = known("exchange.signal"), load = known("timing.lds_latency");
+      signal != constants.end() && load != constants.end()) {
+    Chip parts;
+    parts.signal_cycles.value = signal->value;
+    parts.lds_latency_cycles.value = load->value;
+    constants.push_back({"exchange.latency", std::max(0.0, cycles - first_word_cycles(parts)), width,
+                         method + "; less exchange.signal and three of timing.lds_latency"});
+  }
+}
+
 // Least squares of relative errors over the exchanges that have a poll delay, with the formula of
 // model/exchange/exchange_time.hpp; its block barriers are known already. Of each exchange the delay with which it is
 // fastest, as plans have it. First those of one round, as plans have them, too; what further rounds take, of the rest.
@@ -380,16 +394,7 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   const double scatter = sorted[static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(sorted.size()))) - 1];
   const std::string method = first.method(" exchanges of one round that wait");
   const std::string of_rest = rest.method(" exchanges of several rounds that wait");
-  // To the first word, of which the signal and the way through shared memory are constants of their own.
-  const auto known = [&](std::string_view key) { return std::ranges::find(constants, key, &CalibratedConstant::key); };
-  if (const auto signal = known("exchange.signal"), load = known("timing.lds_latency");
-      signal != constants.end() && load != constants.end()) {
-    Chip parts;
-    parts.signal_cycles.value = signal->value;
-    parts.lds_latency_cycles.value = load->value;
-    constants.push_back({"exchange.latency", std::max(0.0, first.fit[0] - first_word_cycles(parts)), first.widths[0],
-                         method + "; less exchange.signal and three of timing.lds_latency"});
-  }
+  add_first_word(constants, first.fit[0], first.widths[0], method);
   constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
   constants.push_back(
       {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});

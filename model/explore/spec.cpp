@@ -289,24 +289,54 @@ void SweepSpec::add_column(const std::string& text) {
   columns.push_back({name, equals == std::string::npos ? name : trim(text.substr(equals + 1))});
 }
 
-void finish(SweepSpec& spec) {
-  if (spec.axes.empty()) {
-    throw InputError("nothing varies: expected an axis, e.g. --axis hidden=512:8192:256");
-  }
-  const auto complete = [&](const std::string& key, const std::string& usual) {
+namespace {
+
+// What nobody says is usual, and stands in the rows.
+void complete(SweepSpec& spec) {
+  const auto usually = [&](const std::string& key, const std::string& usual) {
     if (!spec.has(key)) {
       spec.fix(key, usual);
     }
   };
-  complete("chip", "h200");
+  usually("chip", "h200");
   if (!spec.has("network")) {
-    complete("batch", std::to_string(kUsualNetwork.batch));
-    complete("precision", std::string(info(kUsualNetwork.precision).name));
+    usually("batch", std::to_string(kUsualNetwork.batch));
+    usually("precision", std::string(info(kUsualNetwork.precision).name));
     if (!spec.has("weights")) {
-      complete("cell", std::string(info(kUsualNetwork.cell).name));
-      complete("density", spec.trains() && !spec.has("mask") ? "1" : format_number(kUsualNetwork.density));
+      usually("cell", std::string(info(kUsualNetwork.cell).name));
+      usually("density", spec.trains() && !spec.has("mask") ? "1" : format_number(kUsualNetwork.density));
     }
   }
+}
+
+// Of sizes, weights and masks, that the engine and the rows can take them.
+void check_rows_of(const SweepSpec& spec) {
+  if (spec.has("weights")) {
+    for (const char* key : {"hidden", "density", "mask"}) {
+      if (spec.has(key)) {
+        throw InputError("'" + std::string(key) + "' contradicts 'weights': the file has it");
+      }
+    }
+  } else if (spec.has("tensor")) {
+    throw InputError("'tensor' needs 'weights'");
+  } else if (spec.swept().may_seek_size && !spec.has("hidden") &&
+             (spec.has("plan") || spec.engine != "model" || spec.rows != "exact")) {
+    throw InputError(
+        "'hidden' is neither fixed nor an axis: only the model, with exact rows and without a plan, seeks "
+        "the largest size");
+  }
+  if (spec.rows != "exact" && (spec.engine != "model" || spec.has("weights"))) {
+    throw InputError("expected rows have no mask: they are for the model and generated weights");
+  }
+}
+
+}  // namespace
+
+void finish(SweepSpec& spec) {
+  if (spec.axes.empty()) {
+    throw InputError("nothing varies: expected an axis, e.g. --axis hidden=512:8192:256");
+  }
+  complete(spec);
   // Of the plan, first what is changed afterwards.
   std::stable_partition(spec.fixed.begin(), spec.fixed.end(),
                         [](const KeyValues& values) { return values.key.name == "plan"; });
@@ -361,23 +391,7 @@ void finish(SweepSpec& spec) {
   if (swept.is_models_only && (spec.engine != "model" || spec.rows != "exact")) {
     throw InputError("rows of " + std::string(swept.what) + " are the model's, of exact patterns");
   }
-  if (spec.has("weights")) {
-    for (const char* key : {"hidden", "density", "mask"}) {
-      if (spec.has(key)) {
-        throw InputError("'" + std::string(key) + "' contradicts 'weights': the file has it");
-      }
-    }
-  } else if (spec.has("tensor")) {
-    throw InputError("'tensor' needs 'weights'");
-  } else if (swept.may_seek_size && !spec.has("hidden") &&
-             (spec.has("plan") || spec.engine != "model" || spec.rows != "exact")) {
-    throw InputError(
-        "'hidden' is neither fixed nor an axis: only the model, with exact rows and without a plan, seeks "
-        "the largest size");
-  }
-  if (spec.rows != "exact" && (spec.engine != "model" || spec.has("weights"))) {
-    throw InputError("expected rows have no mask: they are for the model and generated weights");
-  }
+  check_rows_of(spec);
   spec.size();
 }
 

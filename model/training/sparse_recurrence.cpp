@@ -183,6 +183,14 @@ std::string too_many_rows(int rows, std::int64_t nonzeros) {
          " non-zeros need more registers than the " + std::to_string(kMostRegisters) + " that there are of a thread";
 }
 
+// Of a thread's slots, in percent of a wavefront: the fewer lanes, the better they are spread over the banks, as
+// measured of random masks.
+int wavefronts_of(const SparseGeometry& geometry, int lanes) {
+  constexpr std::array<int, 6> kWavefronts{100, 100, 100, 107, 116, 128};  // by log2
+  const int slots = geometry.slots_total() + geometry.shared_chunks * geometry.chunk_slots / geometry.warps();
+  return slots * kWavefronts[static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(lanes)))];
+}
+
 }  // namespace
 
 Found<SparseRecurrence> sparse_recurrence(AssignedRows& assigned, Precision precision, const SparseRecurrencePlan& plan,
@@ -243,10 +251,7 @@ Found<SparseRecurrence> sparse_recurrence(AssignedRows& assigned, Precision prec
       if (!geometry) {
         continue;
       }
-      // The fewer lanes, the better they are spread over the banks: as measured of random masks, in percent.
-      constexpr std::array<int, 6> kWavefronts{100, 100, 100, 107, 116, 128};  // by log2
-      int slots = geometry->slots_total() + geometry->shared_chunks * geometry->chunk_slots / geometry->warps();
-      slots *= kWavefronts[static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(lanes)))];
+      const int slots = wavefronts_of(*geometry, lanes);
       found.geometry = *geometry;
       found.shared_bytes = shared_bytes_of(found);
       if (takes(found.shared_bytes) && (!best || slots < best_slots)) {
