@@ -243,11 +243,10 @@ Found<SparseRecurrence> sparse_recurrence(AssignedRows& assigned, Precision prec
       found.plan.buffers = plan.buffers == 0 ? empty.planes : std::min(std::max(2, plan.buffers), empty.planes);
       found.plan.register_words = most;
       found.sub_batches = divided_up(size.batch, samples);
-      if (!takes(shared_bytes_of(found))) {
-        continue;
-      }
       const std::optional<SparseGeometry> geometry =
-          with_slots(network, block, columns, assigned.lengths(units, blocks, split), most);
+          takes(shared_bytes_of(found))
+              ? with_slots(network, block, columns, assigned.lengths(units, blocks, split), most)
+              : std::nullopt;
       if (!geometry) {
         continue;
       }
