@@ -76,9 +76,11 @@ std::size_t printable_bytes(std::string_view text) {
 
 }  // namespace
 
+InputError::InputError(const std::string& message) : std::runtime_error(one_line(one_line(message, 2000), 3000)) {}
+
 InputError::InputError(std::string_view file, long line, long column, std::string_view message)
-    : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
-                         std::string(message)) {}
+    : InputError(std::string(file) + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " +
+                 std::string(message)) {}
 
 std::string one_line(std::string_view text, std::size_t most) {
   constexpr std::string_view kDigits = "0123456789abcdef";

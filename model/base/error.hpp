@@ -11,9 +11,10 @@
 
 namespace onchip {
 
+// Whatever its message quotes comes out on one printable line of at most 3000 bytes.
 class InputError : public std::runtime_error {
  public:
-  explicit InputError(const std::string& message) : std::runtime_error(message) {}
+  explicit InputError(const std::string& message);
   // "file:line:column: message"; line and column count from 1.
   InputError(std::string_view file, long line, long column, std::string_view message);
 };
