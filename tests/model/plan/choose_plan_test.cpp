@@ -87,7 +87,7 @@ TEST_CASE("a step lies between its floor and its interval's end on all chips, wh
   CHECK(priced > 150);
 }
 
-TEST_CASE("fewer samples never take longer: a batch is computed padded to a larger one where that is quicker",
+TEST_CASE("fewer samples never take longer: a batch is computed padded to a larger one where that is faster",
           "[fast]") {
   int padded = 0;
   for (DrawnQuestion& question : draw_questions(draws(24), 45)) {
