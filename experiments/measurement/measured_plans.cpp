@@ -2,7 +2,6 @@
 #include "experiments/measurement/measured_plans.hpp"
 
 #include "kernels/recurrent/program.hpp"
-#include "model/base/error.hpp"
 #include "model/sparse/price.hpp"
 
 #include <algorithm>
@@ -70,9 +69,6 @@ std::optional<Way> fastest_of(std::string_view family, std::span<const Way> ways
 PlansToMeasure plan_to_measure(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
                                const std::string& architecture) {
   const ChosenPlan chosen = compiled_plan(chip, configuration, rows, architecture);
-  if (!is_on_chip(chosen.plan)) {
-    throw InputError("a library's times are measured with --plan all");
-  }
   require_fit(chosen);
   return {configuration, {{family_name(chosen.plan), chosen, ""}}, chosen.refused};
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of every kind, drawn at random: what nothing was fitted to. Writes experiments/data/drawn_configurations.csv.
   experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED > experiments/data/drawn_configurations.csv
+  experiments/recipes/draw_networks.py libraries NUMBER SEED > experiments/data/libraries_configurations.csv
 
 drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100;
 drawn_third_configurations.csv and drawn_fourth_configurations.csv of seeds 2029 and 2030, 150 each.
@@ -9,7 +10,10 @@ drawn_third_configurations.csv and drawn_fourth_configurations.csv of seeds 2029
 All cells and precisions; batches 1 to 64, half of them powers of two; densities from 1 to 100 %, evenly in their
 logarithm; rows of uniform masks, of a power law (a fifth) or 2:4 (a tenth); and hidden sizes from 256 to a fifth beyond
 the largest that `onchip fit` says stays on the chip (of a uniform mask where that of a power law is asked for), evenly
-in their logarithm."""
+in their logarithm.
+
+libraries_configurations.csv, to which the prices of libraries are fitted, is of seed 41, 200 networks: half of them in
+fp32, from 32 units to as many as an LSTM of 4600 has weights, each with cuBLAS and with cuDNN."""
 import concurrent.futures
 import json
 import os
@@ -31,9 +35,23 @@ def largest(onchip, chip, cell, batch, density, precision, mask):
     return json.loads(fit.stdout)["network"]["hidden"]
 
 
+def draw_for_libraries(number, seed):
+    draw = random.Random(seed)
+    print("cell,hidden,batch,density,precision,mask,seed,steps,plan")
+    for _ in range(number):
+        cell, precision = draw.choice(CELLS), draw.choice(("fp16", "bf16", "fp32", "fp32"))
+        batch = 1 << draw.randrange(7) if draw.random() < 0.5 else round(64 ** draw.random())
+        most = {"lstm": 4600, "gru": 5400}.get(cell, 9500)
+        hidden = round(32 * (most / 32) ** draw.random())
+        for plan in ("cublas_graph", "cudnn"):  # which computes with all weights, whatever the density
+            print(cell, hidden, batch, 0.02, precision, "uniform", 1, STEPS, plan, sep=",")
+
+
 def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "libraries":
+        return draw_for_libraries(int(sys.argv[2]), int(sys.argv[3]))
     if len(sys.argv) != 5:
-        sys.exit("usage: experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED")
+        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries} NUMBER SEED")
     onchip, chip, number, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     draw = random.Random(seed)
     networks = []

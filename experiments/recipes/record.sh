@@ -26,6 +26,7 @@
 #   fresh        fresh.csv: fresh_configurations.csv, relu and tanh networks drawn at random whose weights nearly fill the registers
 #   drawn        drawn.csv, drawn_again.csv, drawn_third.csv and drawn_fourth.csv: networks of every kind, drawn at random (draw_networks.py), the best plan of every
 #                family beside cuBLAS and cuDNN
+#   libraries    libraries.csv: libraries_configurations.csv, networks drawn for the libraries alone (draw_networks.py)
 #   clusters     clusters.csv: cluster_configurations.csv, small dense networks in clusters, by how many units and items an SM has
 #   row_splits   row_splits.csv: row_splits_configurations.csv, a network of uneven rows by how many slots rows have before they
 #                are split, and by splits
@@ -52,7 +53,7 @@ out=$2
 shift 2
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(calibrate headline validation dense dense_shapes structured bitmap pruned pruned_plans uneven
-                                 families targets ablation poll_delay pipelined fresh drawn clusters row_splits bulk_copy
+                                 families targets ablation poll_delay pipelined fresh drawn libraries clusters row_splits bulk_copy
                                  wavefronts access_patterns captured simulator networks register_banks capacity)
 chip=${CHIP:-h100_sxm}
 chip_file=$out/$chip.toml
@@ -297,6 +298,8 @@ drawn() {
     measure_rows "$asked/${set}_configurations.csv" "$out/$set.csv" --plan all --repeats 5
   done
 }
+
+libraries() { measure_rows "$asked/libraries_configurations.csv" "$out/libraries.csv" --repeats 3; }
 
 fresh() { measure_rows "$asked/fresh_configurations.csv" "$out/fresh.csv" --repeats 5; }
 

@@ -214,7 +214,9 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
     constexpr int kSectorUnits = 16;
     const double sectors = std::ceil(1.0 * geometry.state_units / kSectorUnits);
     const double cut = std::max(0.0, segments(geometry, kSectorUnits) - sectors);
-    cycles.copying = chip.cost[Cost::cluster_per_segment] * geometry.sms * cut * (geometry.group_batch - 1);
+    constexpr double kWithoutWaiting = 65536;  // bytes that all SMs receive
+    cycles.copying = chip.cost[Cost::cluster_per_segment] * geometry.sms * cut * (geometry.group_batch - 1) +
+                     chip.cost[Cost::cluster_byte_beyond] * std::max(0.0, bytes * geometry.sms - kWithoutWaiting);
     return cycles;
   }
   constexpr int kWordUnits = 8;  // in 16 bytes

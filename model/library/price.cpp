@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace onchip {
 namespace {
@@ -27,10 +28,8 @@ double element_bytes(const Recurrent& network) {
   return info(state_type(network.precision)).bytes;
 }
 
-double streaming_seconds(const Chip& chip, double bytes) {
-  return bytes / (bytes <= chip.library_l2_share * chip.l2_bytes
-                      ? chip.library_l2_bytes_per_second.value
-                      : chip.library_dram_share * chip.dram_bytes_per_second);
+bool stays_in_l2(const Chip& chip, double bytes) {
+  return bytes <= chip.library_l2_share * chip.l2_bytes;
 }
 
 bool is_fp32(const Recurrent& network) {
@@ -56,40 +55,26 @@ Recurrent padded(Recurrent network) {
   return network;
 }
 
-// In fp32 (without TF32) no formula of what a product does is near the choices that the libraries make, so these are
-// sums of a wait, of what a thread sums over, and of the weights' way or their multiplications (chip/cost_terms.inc).
-LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
-  constexpr int kFewSamples = 8;
-  const CostValues& cost = chip.cost;
-  LibraryStep step;
-  step.waiting = cost[Cost::fp32_products] * chip.library_product_seconds;
-  if (network.batch <= kFewSamples) {
-    step.arithmetic = cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network);
-  } else {
-    step.arithmetic = cost[Cost::fp32_unit_cycles] * network.hidden / chip.clock_hz;
-    step.streaming = elements(network) * element_bytes(network) /
-                     (cost[Cost::fp32_bandwidth_share] * chip.library_l2_bytes_per_second);
-  }
-  return step;
-}
+constexpr int kFewSamples = 8;
 
-LibraryStep recurrent_network_fp32(const Chip& chip, const Recurrent& network) {
-  constexpr int kPersistentSamples = 8, kFewSamples = 12;
-  constexpr double kPersistentBytes = 20e6;
+// In fp32 (without TF32) a product is a wait, and what takes longest of the weights' way and their multiplications, for
+// more samples also a thread's sum over all units (chip/cost_terms.inc). One sample is a product with a vector, which
+// reads weights that stay in L2 as fast as L2 gives them.
+LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
+  constexpr double kOneKernelBytes = 1e5;  // up to which no second kernel adds parts of sums
   const CostValues& cost = chip.cost;
-  const double bytes = elements(network) * element_bytes(network);
+  const double bytes = elements(network) * element_bytes(network), l2 = chip.library_l2_bytes_per_second;
+  const bool is_few = network.batch <= kFewSamples;
+  const double read_share = cost[is_few ? Cost::fp32_few_bandwidth_share : Cost::fp32_bandwidth_share];
   LibraryStep step;
-  if (network.batch <= kPersistentSamples && bytes <= kPersistentBytes) {
-    step.waiting = cost[Cost::cudnn_fp32_sample_barriers] * network.batch * chip.grid_barrier_seconds;
-    step.arithmetic = cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network);
-  } else if (network.batch <= kFewSamples) {
-    step.streaming = bytes / (cost[Cost::cudnn_fp32_few_bandwidth_share] * chip.library_l2_bytes_per_second);
-    step.waiting = chip.library_product_seconds;
-  } else {
-    step.waiting = cost[Cost::fp32_products] * chip.library_product_seconds;
-    step.arithmetic = cost[Cost::cudnn_fp32_unit_cycles] * network.hidden / chip.clock_hz +
-                      cost[Cost::cudnn_fp32_peak] * multiplying_seconds(chip, network);
-  }
+  step.waiting = (is_few && (network.batch == 1 || bytes <= kOneKernelBytes) ? 1 : cost[Cost::fp32_products]) *
+                 chip.library_product_seconds;
+  step.streaming = network.batch == 1 && stays_in_l2(chip, bytes)
+                       ? bytes / l2
+                       : bytes / std::min(read_share * l2, chip.library_dram_share * chip.dram_bytes_per_second);
+  step.arithmetic = is_few
+                        ? std::max(0.0, cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network) - step.streaming)
+                        : cost[Cost::fp32_unit_cycles] * network.hidden / chip.clock_hz;
   return step;
 }
 
@@ -102,7 +87,7 @@ LibraryStep product(const Chip& chip, const Recurrent& network) {
       std::min(kBlockRows, network.rows()) * row_bytes / (chip.library_sm_bytes_per_cycle * chip.clock_hz);
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
-  step.streaming = std::max(streaming_seconds(chip, network.rows() * row_bytes), of_block);
+  step.streaming = std::max(weights_seconds(chip, network.rows() * row_bytes), of_block);
   step.arithmetic = std::max(0.0, multiplying_seconds(chip, network) - step.streaming);
   return step;
 }
@@ -113,53 +98,106 @@ LibraryStep sparse_product(const Chip& chip, const Recurrent& network) {
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
   const double one_by_one = network.density * network.hidden * chip.library_element_seconds;
-  step.streaming = std::max(streaming_seconds(chip, nnz * (element_bytes(network) + kIndexBytes)) +
+  step.streaming = std::max(weights_seconds(chip, nnz * (element_bytes(network) + kIndexBytes)) +
                                 nnz * sectors * kSectorBytes / chip.library_l2_bytes_per_second,
                             one_by_one);
   return step;
 }
 
-constexpr int kFewUnits = 256, kFewSamples = 8;
+// ---- cuDNN: the fastest of its algorithms that take the network -----------------------------------------------------
 
-// For which networks cuDNN 9.14 and 9.19 were faster with a persistent algorithm than with the standard one, on an
-// H200: fp16, of so many units, and with few samples.
-bool takes_persistent(const Recurrent& network) {
-  constexpr int kMostPlain = 2560, kMostGated = 1536, kLstmSamples = 32;
-  const bool is_gated = info(network.cell).gates > 1;
-  if (state_type(network.precision) != Precision::fp16 || network.hidden > (is_gated ? kMostGated : kMostPlain)) {
-    return false;
+// A kernel for each step.
+LibraryStep standard_step(const Chip& chip, const Recurrent& network) {
+  constexpr int kFewSamplesFp32 = 12;
+  const CostValues& cost = chip.cost;
+  if (!is_fp32(network)) {
+    LibraryStep step = product(chip, network);
+    step.waiting += chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : cost[Cost::library_plain_node]);
+    step.streaming += cost[Cost::library_value_bytes] * network.rows() * network.values() * network.batch /
+                      chip.library_l2_bytes_per_second;
+    step.arithmetic += multiplying_seconds(chip, network);  // the input's product
+    return step;
   }
-  return network.batch <= (network.cell == Cell::lstm ? kLstmSamples : kFewSamples) ||
-         (!is_gated && network.hidden <= kFewUnits);
+  LibraryStep step;
+  if (network.batch <= kFewSamplesFp32) {
+    const double bytes = elements(network) * element_bytes(network);
+    const double tiles = std::ceil(1.0 * network.rows() / kBlockRows / chip.sm_count);
+    step.waiting = chip.library_product_seconds;
+    step.streaming = std::min(bytes / (cost[Cost::cudnn_fp32_few_bandwidth_share] * chip.library_l2_bytes_per_second),
+                              cost[Cost::cudnn_fp32_tile_cycles] * tiles * network.hidden / chip.clock_hz);
+  } else {
+    step.waiting = cost[Cost::cudnn_fp32_products] * chip.library_product_seconds;
+    step.arithmetic = cost[Cost::cudnn_fp32_unit_cycles] * network.hidden / chip.clock_hz +
+                      cost[Cost::cudnn_fp32_peak] * multiplying_seconds(chip, network);
+  }
+  return step;
 }
 
-// What a step of a persistent algorithm waits, in grid barriers. cuDNN has algorithms of their own for LSTMs of few
-// samples and for few units without gates.
-double barriers(const CostValues& cost, const Recurrent& network) {
-  const bool is_lstm = network.cell == Cell::lstm, is_gated = info(network.cell).gates > 1;
-  if (is_lstm ? network.batch <= kFewSamples : !is_gated && network.batch > 1 && network.hidden <= kFewUnits) {
-    return cost[Cost::cudnn_barriers_few];
+// How many grid barriers a step of the persistent kernel takes: samples are computed in groups, one after another.
+double persistent_barriers(const CostValues& cost, const Recurrent& network) {
+  constexpr int kGroup = 8, kLstmGroup = 16;
+  const double groups = std::ceil(1.0 * network.batch / (network.cell == Cell::lstm ? kLstmGroup : kGroup));
+  if (network.batch == 1) {
+    return 1;
   }
-  return network.batch == 1 ? 1 : cost[is_gated ? Cost::cudnn_gated_barriers : Cost::cudnn_plain_barriers];
+  switch (network.cell) {
+    case Cell::lstm:
+      return cost[Cost::cudnn_lstm_barriers] * groups;
+    case Cell::gru:
+      return cost[Cost::cudnn_gru_barriers] * groups;
+    default:
+      return std::min(cost[Cost::cudnn_plain_barriers] * groups, cost[Cost::cudnn_plain_most_barriers]);
+  }
+}
+
+// One kernel of all SMs for all steps, with a barrier between them; none in bf16.
+std::optional<LibraryStep> persistent_step(const Chip& chip, const Recurrent& network) {
+  constexpr int kMostPlain = 2560, kMostGated = 1536, kRereadSamples = 16;
+  constexpr double kMostBytesFp32 = 20e6;
+  const CostValues& cost = chip.cost;
+  const double bytes = elements(network) * element_bytes(network);
+  const bool is_gated = info(network.cell).gates > 1;
+  LibraryStep step;
+  if (is_fp32(network)) {
+    if (bytes > kMostBytesFp32) {
+      return std::nullopt;
+    }
+    step.waiting = (cost[Cost::cudnn_fp32_barriers] + cost[Cost::cudnn_fp32_sample_barriers] * network.batch) *
+                   chip.grid_barrier_seconds;
+    step.arithmetic = cost[Cost::fp32_few_peak] * multiplying_seconds(chip, network);
+    return step;
+  }
+  if (state_type(network.precision) != Precision::fp16 || network.hidden > (is_gated ? kMostGated : kMostPlain)) {
+    return std::nullopt;
+  }
+  step.waiting = persistent_barriers(cost, network) * chip.grid_barrier_seconds;
+  step.streaming = (!is_gated && network.batch > kRereadSamples ? 2 : 1) * bytes / chip.library_l2_bytes_per_second;
+  return step;
+}
+
+// One SM that computes all steps with weights in its registers, or, when not all fit, reads them anew. None in bf16.
+std::optional<LibraryStep> small_step(const Chip& chip, const Recurrent& network) {
+  const CostValues& cost = chip.cost;
+  const double weights = elements(network), registers = chip.registers_per_sm;
+  const double kept = (is_fp32(network) ? 0.75 : 1) * registers, most = (is_fp32(network) ? 1 : 2.25) * registers;
+  if (state_type(network.precision) == Precision::bf16 || weights > most) {
+    return std::nullopt;
+  }
+  LibraryStep step;
+  step.waiting = cost[is_fp32(network) ? Cost::cudnn_small_fp32_cycles : Cost::cudnn_small_cycles] / chip.clock_hz;
+  step.arithmetic = cost[Cost::cudnn_small_weight_cycles] * weights / chip.clock_hz *
+                    (weights > kept ? cost[Cost::cudnn_small_reread_byte] * element_bytes(network) : 1);
+  return step;
 }
 
 LibraryStep recurrent_network(const Chip& chip, const Recurrent& network) {
-  if (is_fp32(network)) {
-    return recurrent_network_fp32(chip, network);
+  LibraryStep fastest = standard_step(chip, network);
+  for (const auto& other : {persistent_step(chip, network), small_step(chip, network)}) {
+    if (other && other->total() < fastest.total()) {
+      fastest = *other;
+    }
   }
-  LibraryStep standard = product(chip, network);
-  standard.waiting +=
-      chip.library_node_seconds * (info(network.cell).gates > 1 ? 1 : chip.cost[Cost::library_plain_node]);
-  standard.streaming += chip.cost[Cost::library_value_bytes] * network.rows() * network.values() * network.batch /
-                        chip.library_l2_bytes_per_second.value;
-  standard.arithmetic += multiplying_seconds(chip, network);  // the input's product
-  if (!takes_persistent(network)) {
-    return standard;
-  }
-  LibraryStep persistent;
-  persistent.waiting = barriers(chip.cost, network) * chip.grid_barrier_seconds;
-  persistent.streaming = elements(network) * element_bytes(network) / chip.library_l2_bytes_per_second;
-  return persistent.total() < standard.total() ? persistent : standard;
+  return fastest;
 }
 
 Footprint footprint_of(const Chip& chip, double weight_bytes) {
@@ -208,13 +246,23 @@ Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& ge
   return price_of(chip, sparse_product(chip, geometry.network));
 }
 
+std::optional<double> cudnn_small_seconds(const Chip& chip, const Recurrent& network) {
+  const std::optional<LibraryStep> step = small_step(chip, padded(network));
+  return step ? std::optional(step->total()) : std::nullopt;
+}
+
+double weights_seconds(const Chip& chip, double bytes) {
+  return bytes / (stays_in_l2(chip, bytes) ? chip.library_l2_bytes_per_second.value
+                                           : chip.library_dram_share * chip.dram_bytes_per_second);
+}
+
 Price product_price(const Chip& chip, const ProductSize& size) {
   const double element = info(state_type(size.precision)).bytes;
   const auto rows = static_cast<double>(size.rows), columns = static_cast<double>(size.columns),
              depth = static_cast<double>(size.depth);
   LibraryStep step;
   step.waiting = chip.library_product_seconds;
-  step.streaming = streaming_seconds(chip, element * (rows * depth + columns * (depth + rows)));
+  step.streaming = weights_seconds(chip, element * (rows * depth + columns * (depth + rows)));
   step.arithmetic = std::max(0.0, multiplying_seconds(chip, size.precision, rows * depth, columns) - step.streaming);
   return price_of(chip, step);
 }

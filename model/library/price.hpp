@@ -4,29 +4,27 @@
 //
 //   cublas_graph    product + weights / bandwidth                       a dense product per step in one CUDA graph
 //   cusparse_graph  product + (value + 4 bytes per non-zero) / bandwidth + sectors / L2     a sparse one
-//   cudnn           the faster of
+//   cudnn           the fastest of its algorithms
 //     standard      product + node + weights / bandwidth + rows of all samples / L2 + all steps' product of the input
-//     persistent    grid barriers + weights / L2, for the networks that were faster so
+//     persistent    grid barriers of every group of samples + weights / L2; in fp16 and fp32
+//     small         weights in the registers of one SM; in fp16 and fp32
 //
-//   grid barriers   one to three, by cell and samples
 //   bandwidth       of L2 for what stays in it, else of DRAM: whoever reads in a circle finds nothing of the last round
 //   weights         also at least as long as one SM needs to copy 64 rows, which a block has; fp32: to multiply them
 //   hidden size     dense libraries: padded to 16 bytes, without which they take up to five times as long
 //   sectors         32-byte sectors of the state, all samples of a unit, one for each non-zero
 //   a sparse product also at least as long as the non-zeros of a row need one after another
 //
-// cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's; those of
-// [library], and the number of barriers, come from measured steps of these libraries. On an H200 it is off by 5 % on
-// average for the 535 networks of experiments/data/h200/families.csv with cuBLAS, by 7 % with cuDNN (at most 40 %), to
-// which they were fitted, and by 7 % for the 40 steps of tests/model/library/price_test.cpp, cuSPARSE among them; for
-// 121 networks on an H100 (h100_sxm/families.csv), with its own constants, by 5 % with cuBLAS and 6 % with cuDNN. For
-// 300 networks of every kind (h100_sxm/drawn.csv, drawn_again.csv) it is off by 10 % and 18 %, in fp32 by up to 5.7
-// times with cuDNN.
+// cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's, those of
+// [library] among them, and cost terms; both come from measured steps of these libraries. `onchip validate` says how far
+// off they are for each file: 4 to 10 % on average, in fp32 alone 15 %.
 #pragma once
 
 #include "model/library/plan.hpp"
 #include "model/plan/prediction.hpp"
 #include "model/workload/recurrent.hpp"
+
+#include <optional>
 
 namespace onchip {
 
@@ -47,6 +45,13 @@ Footprint footprint(const Chip& chip, const LibraryGeometry<Library::cusparse_gr
 Price price(const Chip& chip, const LibraryGeometry<Library::cublas_graph>& geometry);
 Price price(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry);
 Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry);
+
+// Seconds that a library needs to read weights of so many bytes in every step: from L2 where they stay there, else from
+// DRAM.
+double weights_seconds(const Chip& chip, double bytes);
+
+// Seconds of a step of inference by cuDNN's kernel of one SM, for the networks that it takes.
+std::optional<double> cudnn_small_seconds(const Chip& chip, const Recurrent& network);
 
 // C = A B by cuBLAS, A: [rows, depth], B: [depth, columns], each read or written once, as fast as the tensor cores'
 // instruction is by itself.

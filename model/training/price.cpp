@@ -77,7 +77,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
 }
 
 // A step of a training iteration of cells with gates, in 16 bits, by the fastest of cuDNN's algorithms in a graph:
-//   waiting + 2 W / L2 + values of gates through L2 + six products
+//   waiting + 2 W / L2 or DRAM + values of gates through L2 + six products
 PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int columns) {
   constexpr int kMostPersistent = 1024, kPersistentSamples = 32;
   const CostValues& cost = chip.cost;
@@ -89,11 +89,15 @@ PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int colu
   // Of W and all samples.
   const double multiplying = 1.0 * network.rows() * width * network.batch / (16 * 8 * 16) * chip.tensor_issue_cycles /
                              (chip.partitions * chip.sm_count * chip.clock_hz);
-  const double seconds = cost[is_persistent ? Cost::cudnn_training_persistent : Cost::cudnn_training_products] *
-                             chip.library_product_seconds +
-                         (2 * weights + (is_persistent ? 0 : cost[Cost::cudnn_training_value_bytes] * values)) /
-                             chip.library_l2_bytes_per_second +
-                         (is_persistent ? 1 : cost[Cost::cudnn_training_multiplications]) * multiplying;
+  double seconds =
+      cost[is_persistent ? Cost::cudnn_training_persistent : Cost::cudnn_training_products] *
+          chip.library_product_seconds +
+      2 * weights_seconds(chip, weights) +
+      (is_persistent ? 0 : cost[Cost::cudnn_training_value_bytes] * values) / chip.library_l2_bytes_per_second +
+      (is_persistent ? 1 : cost[Cost::cudnn_training_multiplications]) * multiplying;
+  if (const auto small = cudnn_small_seconds(chip, network)) {
+    seconds = std::min(seconds, *small * (network.batch == 1 ? 1 : cost[Cost::cudnn_training_small]));
+  }
   const double us = 1e6 * seconds, scatter = chip.library_scatter;
   return {us, us - us * std::min(1.0, scatter), us + us * scatter};
 }
