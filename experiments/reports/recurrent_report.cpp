@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace onchip {
 namespace {
@@ -79,9 +80,12 @@ std::string to_text(const RecurrentCase& answer) {
   std::visit(
       [&](const auto& plan) {
         if constexpr (requires { plan.padded_samples; }) {
-          if (plan.padded_samples > 0) {
-            line("samples", "computes " + std::to_string(plan.padded_samples) + " samples, which is faster than " +
-                                std::to_string(network.batch));
+          for (const auto& [what, padded, asked] : {std::tuple("samples", plan.padded_samples, network.batch),
+                                                    std::tuple("units", plan.padded_units, network.hidden)}) {
+            if (padded > 0) {
+              line(what, "computes " + std::to_string(padded) + ' ' + what + ", which is faster than " +
+                             std::to_string(asked));
+            }
           }
         }
       },

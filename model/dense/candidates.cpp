@@ -17,6 +17,7 @@ namespace {
 constexpr std::array kThreads{128, 256, 384, 512, 768, 1024};
 constexpr double kFewestWords =
     0.4;  // of what is expected of a bitmap: there may be fewer spans and rows than tiles have
+constexpr double kMostPadding = 1.6;     // times as many units as there are
 constexpr int kMostSpans = 1 << 12;      // of a warp
 constexpr int kFirstWithTheProduct = 8;  // compute capability of mma.m16n8k16
 
@@ -80,11 +81,14 @@ class Candidates {
         int last_sms = 0;
         // As many SMs as there are, or fewer that have more to do.
         for (int units = fewest; units <= even(network_.hidden); units += 2) {
-          const int sms = sms_.value_or((network_.hidden + units - 1) / units);
-          if (sms != last_sms) {
-            add_branch(storage, over_l2, sms, groups);
+          // Also as many as whole spans need: a span is a warp's.
+          for (const int of : {network_.hidden, (network_.hidden + kSpanUnits - 1) / kSpanUnits * kSpanUnits}) {
+            const int sms = sms_.value_or(std::min((of + units - 1) / units, all));
+            if (sms != last_sms) {
+              add_branches(storage, over_l2, sms, groups);
+            }
+            last_sms = sms;
           }
-          last_sms = sms;
         }
       }
       if (exchange_.value_or(ExchangeProtocol::cluster) == ExchangeProtocol::cluster) {
@@ -92,7 +96,7 @@ class Candidates {
         const double usable = std::min<double>(chip_.cluster_usable_sms, chip_.sm_count);
         for (auto sms = static_cast<int>(chip_.cluster_sms); sms >= kFewest; sms /= 2) {
           if (sms * groups <= usable && sms_.value_or(sms) == sms) {
-            add_branch(storage, ExchangeProtocol::cluster, sms, groups);
+            add_branches(storage, ExchangeProtocol::cluster, sms, groups);
           }
         }
       }
@@ -102,8 +106,18 @@ class Candidates {
     }
   }
 
-  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+  // With as many units as there are, and with whole sectors of them on each SM.
+  void add_branches(Storage storage, ExchangeProtocol exchange, int sms, int groups) {
+    const int sectors = kSectorUnits * sms, whole = (network_.hidden + sectors - 1) / sectors * sectors;
+    add_branch(storage, exchange, sms, groups, 0);
+    if (whole > network_.hidden && whole <= kMostPadding * network_.hidden) {
+      add_branch(storage, exchange, sms, groups, whole);
+    }
+  }
+
+  void add_branch(Storage storage, ExchangeProtocol exchange, int sms, int groups, int padded_units) {
     DensePlan plan = shape_dense_plan(network_, sms, kThreads.back(), groups, storage);
+    plan.padded_units = padded_units;
     plan.exchange = exchange;
     // A span of a sample is half a line, of several SMs in any case; in a cluster there are no lines.
     plan.line_words = exchange != ExchangeProtocol::cluster && network_.batch == groups ? kLineWords / 2 : kLineWords;

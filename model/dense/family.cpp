@@ -27,6 +27,9 @@ void check(const Recurrent& network, const DensePlan& plan) {
   require(plan.padded_samples == 0 || plan.padded_samples > network.batch,
           "padded_samples above the batch of " + std::to_string(network.batch) + ", found " +
               std::to_string(plan.padded_samples));
+  require(plan.padded_units == 0 || plan.padded_units > network.hidden,
+          "padded_units above the hidden size of " + std::to_string(network.hidden) + ", found " +
+              std::to_string(plan.padded_units));
   const DenseGeometry geometry(network, plan);
   require(geometry.samples % plan.batch_groups == 0, "batch_groups that divide the " +
                                                          std::to_string(geometry.samples) + " samples, found " +

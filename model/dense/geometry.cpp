@@ -15,7 +15,8 @@ DenseGeometry::DenseGeometry(const Recurrent& of_network, const DensePlan& plan)
   sample_tiles = (group_batch + 7) / 8;
   has_part_tile = group_batch > 8 && group_batch % 8 != 0;
 
-  units_per_sm = ((network.hidden + sms - 1) / sms + 1) / 2 * 2;  // two neighbours of a sample make a word
+  const int units = std::max(padded_units, network.hidden);
+  units_per_sm = ((units + sms - 1) / sms + 1) / 2 * 2;  // two neighbours of a sample make a word
   state_units = sms * units_per_sm;
   blocks = sms * batch_groups;
   spans = (state_units + kSpanUnits - 1) / kSpanUnits;

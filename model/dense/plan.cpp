@@ -39,6 +39,7 @@ constexpr Field<P> kFields[] = {
         .define()
         .option("N", "Share the samples out to this many groups of SMs, each with all weights."),
     number<&P::padded_samples>("padded_samples", 0, kMostSamples).usually(0),
+    number<&P::padded_units>("padded_units", 0, kMostPaddedUnits).usually(0),
 };
 
 }  // namespace

@@ -20,6 +20,7 @@
 namespace onchip {
 
 inline constexpr int kSpanUnits = 32;      // units whose state a warp loads at once
+inline constexpr int kSectorUnits = 16;    // whose state has 32 bytes
 inline constexpr int kTileBytes = 512;     // 16 rows x 16 values, fp16 or bf16
 inline constexpr int kTilesOfBitmap = 8;   // of a lane, whose words of a tile are 4, in 32 bits
 inline constexpr int kBankRowBytes = 128;  // a word in each bank
@@ -27,6 +28,7 @@ inline constexpr int kMostDenseThreads = 1024;
 inline constexpr int kMostOfCluster = 16;  // SMs
 inline constexpr int kMostTiles = 1 << 20;
 inline constexpr int kMostDenseLoads = 256;
+inline constexpr int kMostPaddedUnits = 1 << 20;
 
 struct DensePlan {
   using Workload = Recurrent;
@@ -45,6 +47,7 @@ struct DensePlan {
   int bank_words = 0;           // bitmap: room for words of these tiles in each bank of shared memory, of an SM
   int batch_groups = 1;         // that share the samples out, evenly
   int padded_samples = 0;       // that are computed, where more than the batch share out better; 0: the batch
+  int padded_units = 0;         // likewise, of more than the hidden size; 0: the hidden size
 
   int block_threads() const { return threads; }
   int warps() const { return threads / 32; }

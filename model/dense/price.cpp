@@ -211,7 +211,6 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
     // units are no whole sectors of 32 bytes, each sample's words go in more and smaller segments.
     const auto bytes = static_cast<double>(geometry.exchange_bytes);
     ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, geometry.sms, geometry.threads);
-    constexpr int kSectorUnits = 16;
     const double sectors = std::ceil(1.0 * geometry.state_units / kSectorUnits);
     const double cut = std::max(0.0, segments(geometry, kSectorUnits) - sectors);
     constexpr double kWithoutWaiting = 65536;  // bytes that all SMs receive

@@ -81,6 +81,19 @@ TEST_CASE("interpreted kernels of a batch that is padded to more samples give wh
   }
 }
 
+TEST_CASE("interpreted kernels of units that are padded to more give what the reference gives") {
+  for (const Cell cell : {Cell::relu, Cell::lstm, Cell::gru}) {
+    for (const ExchangeProtocol exchange : {ExchangeProtocol::lamport, ExchangeProtocol::cluster}) {
+      for (const int units : {64, 128, 250}) {  // up to SMs without any
+        DenseCase dense = dense_case({.cell = cell, .hidden = 61, .batch = 3, .sms = 4, .threads = 64});
+        dense.plan.padded_units = units;
+        dense.plan.exchange = exchange;
+        check_interpreted(dense, uneven(dense.network));
+      }
+    }
+  }
+}
+
 TEST_CASE("interpreted sparse kernels of every cell and precision give what the reference gives") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);
   const Precision precision = GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp8);

@@ -111,6 +111,23 @@ TEST_CASE("fewer samples never take longer: a batch is computed padded to a larg
   CHECK(padded > 0);
 }
 
+TEST_CASE("fewer units never take longer than the next whole words, spans and clusters' sectors of them", "[fast]") {
+  for (DrawnQuestion& question : draw_questions(draws(24), 46)) {
+    Recurrent& network = question.network;
+    network.hidden = network.hidden % 1000 + 40;
+    Recurrent more = network;
+    for (const int granule : {8, 32, 128}) {
+      more.hidden = (network.hidden + granule - 1) / granule * granule;
+      const PlannedNetwork fewer = choose_plan(*question.chip, network, RowProfile::uniform(network), {});
+      const PlannedNetwork of_more = choose_plan(*question.chip, more, RowProfile::uniform(more), {});
+      CAPTURE(question.chip->name, describe(network), more.hidden, to_string(fewer.plan), to_string(of_more.plan));
+      CHECK(fewer.prediction.step_us <= 1.02 * of_more.prediction.step_us);
+      CHECK_NOTHROW(check_plan(network, fewer.plan));
+      CHECK(parse_recurrent_plan(to_string(fewer.plan)) == fewer.plan);
+    }
+  }
+}
+
 TEST_CASE("what a user fixes of a plan is what the plan has", "[fast]") {
   Constraints constraints;  // of which some have a meaning for the sparse family only
   const ExchangeProtocol exchange = GENERATE(ExchangeProtocol::atomic_barrier, ExchangeProtocol::cooperative_barrier);
