@@ -201,8 +201,8 @@ class _OnChip:
     def _layers(self, x, hx, lengths, packed_steps=0):
         """All layers for x [steps, batch, input], or of packed rows; or why not, before anything has run."""
         steps, batch = (packed_steps, len(lengths)) if packed_steps else x.shape[:2]
-        if recurrent_layer.is_compiling():  # kernels are made for numbers: those of other sizes are compiled anew
-            steps, batch = len((None,) * steps), len((None,) * batch)
+        if recurrent_layer.is_compiling():  # chosen for these sizes; the operator makes kernels for others when it runs
+            steps, batch = dynamo.hint(steps), dynamo.hint(batch)
         directions = 2 if self.bidirectional else 1
         masks = self._masks or [None] * self.num_layers
         if self._masks and (directions == 2 or lengths is not None or recurrent_layer.is_compiling()):

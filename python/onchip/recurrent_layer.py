@@ -10,6 +10,7 @@ y [steps, batch, directions * hidden] is zero beyond a sample's length. With `st
 PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples.
 """
 import collections
+import concurrent.futures
 import contextlib
 import hashlib
 import warnings
@@ -144,10 +145,7 @@ def length_bytes(lengths):
 def _layer_of(cell, x, lengths, weights, directions, steps, mask=None):
     batch = lengths.shape[0] if steps else x.shape[1]
     sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
-    layer = _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
-    if isinstance(layer, str):
-        raise RuntimeError(layer)
-    return layer
+    return _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
 
 
 def check(device):
@@ -206,6 +204,18 @@ def formula(cell, x, h0, c0, lengths, weights, directions, steps):
     return torch.cat(outputs, -1), *(torch.stack(states) for states in zip(*finals))
 
 
+def _torchs(cell, x, h0, c0, lengths, weights, directions, steps):
+    """The same by torch's own layers, where they go without packing."""
+    if lengths is not None:
+        return formula(cell, x, h0, c0, lengths, weights, directions, steps)
+    zeros = x.new_zeros(directions, x.shape[1], weights[1].shape[1])
+    given = [zeros if state is None else state for state in (h0, c0)]
+    options = len(weights) > 2 * directions, 1, 0.0, True, directions == 2, False
+    if cell == "lstm":
+        return torch._VF.lstm(x, given, weights, *options)
+    return torch._VF.gru(x, given[0], weights, *options)
+
+
 class _Addresses:
     """Of tensors, and of a direction's part of them."""
 
@@ -225,9 +235,14 @@ class _Addresses:
 
 
 def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None):
-    """y, hn, cn, and what backward needs: every c, and the gates."""
+    """y, hn, cn, and what backward needs: every c, and the gates. Where there are no kernels, as of an operator that was compiled
+    for other sizes, torch computes it."""
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
     y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
+    if isinstance(layer, str):
+        for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps)):
+            to.copy_(found)
+        return y, hn, cn, cells, kept
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
@@ -259,6 +274,8 @@ def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kep
     """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
     `kept`."""
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
+    if isinstance(layer, str):
+        return _gradients_of_torch(cell, x, h0, c0, lengths, weights, directions, steps, (dy, dhn, dcn), needs)
     hidden = weights[1].shape[1]
     found = _empty_gradients(x, h0, c0, weights, directions, needs)
     dx, dh0, dc0, *of_weights = found
@@ -276,6 +293,24 @@ def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kep
     with _context(x.device):
         layer.backward(_stream(), arrays)
     return found
+
+
+def _gradients_of_torch(cell, x, h0, c0, lengths, weights, directions, steps, gradients, needs):
+    """As backward, in a thread of its own: an operator runs where nothing is recorded."""
+    stream = torch.cuda.stream(torch.cuda.current_stream(x.device)) if x.is_cuda else contextlib.nullcontext()
+
+    def compute():
+        with stream, torch.enable_grad():
+            given = [None if tensor is None else tensor.detach().requires_grad_() for tensor in (x, h0, c0, *weights)]
+            outputs = _torchs(cell, *given[:3], lengths, given[3:], directions, steps)
+            outputs, seeds = zip(*((y, dy) for y, dy in zip(outputs, gradients) if dy is not None))
+            found = iter(torch.autograd.grad(outputs, [tensor for tensor in given if tensor is not None], seeds))
+        return [None if tensor is None else next(found) for tensor in given]
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found = pool.submit(compute).result()
+    found[3:] = [gradient for of_direction in _of_directions(found[3:], directions) for gradient in of_direction]
+    return [gradient if needed else None for gradient, needed in zip(found, needs)]
 
 
 def _empty_gradients(x, h0, c0, weights, directions, needs):

@@ -43,6 +43,25 @@ class Situations:
                     self.same(compiled(x), exact(x.double()))
                     self.assertRegex(fast.explain(), "^on the chip")
 
+    def test_compiled_layers_are_compiled_once_more_for_all_other_sizes(self):
+        from torch._dynamo.testing import CompileCounterWithBackend
+
+        for kind, options in (("LSTM", {"bidirectional": True, "batch_first": True}), ("GRU", {})):
+            torch._dynamo.reset()
+            counter = CompileCounterWithBackend("aot_eager")
+            fast, exact = pair(self.dtypes[0], self.device, 19, 24, kind=kind, **options)
+            compiled = torch.compile(fast, backend=counter)
+            for shape in ((5, 3), (7, 4), (6, 5), (4, 9), (11, 3), (3, 2), (20, 18), (2, self.too_many), (18, 20)):
+                given = [self.input(*shape, 19, requires_grad=True), *fast.parameters()]
+                exact_x = given[0].detach().double().requires_grad_()
+                found, wanted = compiled(given[0]), exact(exact_x)
+                self.same(found, wanted)
+                gradients = torch.autograd.grad(found[0].square().sum(), given)
+                of_exact = torch.autograd.grad(wanted[0].square().sum(), [exact_x, *exact.parameters()])
+                self.same((gradients[0], gradients[1:]), (of_exact[0], of_exact[1:]))
+                self.assertRegex(fast.explain(), "^on the chip")
+            self.assertLessEqual(counter.frame_count, 2)
+
     def test_compiled_packed_sequences_are_those_of_torch(self):
         torch._dynamo.reset()
         fast, exact = pair(self.dtypes[0], self.device, 19, 24)
@@ -146,10 +165,12 @@ class WarnsByName(unittest.TestCase):
 
 
 class OnTheCpu(Situations, WithoutKernels):
-    pass
+    too_many = 30  # samples for the kernels
 
 
 class OnTheGpu(Situations, OnAGpu):
+    too_many = 3000
+
     def test_a_graph_keeps_its_layer(self):
         fast, _ = pair(self.dtypes[0], self.device, 64, 128)
         x = self.input(20, 8, 64)

@@ -30,8 +30,8 @@ class FakeTraining:
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
         assert cell in ("lstm", "gru") and precision == "fp64"
-        if hidden > 64:
-            raise api.DoesNotFit(f"{hidden} units do not fit")
+        if hidden > 64 or batch > 16:
+            raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
 
