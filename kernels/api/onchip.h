@@ -248,9 +248,11 @@ typedef struct onchip_layer {
  * faster, it is created all the same. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
-/* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not; destroy it with
+/* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not: for forward and
+ * backward, or, with is_inference 1, for forward alone where nobody wants gradients. Destroy it with
  * onchip_text_destroy. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
-ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, char** why, onchip_error* error);
+ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, int32_t is_inference, char** why,
+                                                 onchip_error* error);
 /* The same of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
  * whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh is zero elsewhere.
  * Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */

@@ -372,10 +372,11 @@ class Training(_Handle):
         return library.Layer(_number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), *sizes)
 
     @staticmethod
-    def library(cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
-        """Why cuDNN is priced lower than these kernels at this size; empty if it is not. Compiles nothing."""
+    def library(is_inference, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
+        """Why cuDNN is priced lower than these kernels at this size, with or without gradients; empty if it is not. Compiles
+        nothing."""
         layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
-        return _text("onchip_training_library", ctypes.byref(layer))
+        return _text("onchip_training_library", ctypes.byref(layer), int(is_inference))
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, mask=None):
         self._directions = directions

@@ -211,8 +211,9 @@ class _OnChip:
         for input, mask in dict.fromkeys(zip(inputs, masks)):
             sizes = (input, self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
             # cuDNN has no gradients of a module that evaluates.
-            may_be_a_library = not mask and (self.training or not torch.is_grad_enabled())
-            is_there, text = recurrent_layer.plan(x.device, x.dtype, may_be_a_library, self._cell, *sizes, *([mask] if mask else []))
+            is_inference = not torch.is_grad_enabled()
+            may_be = not mask and (self.training or is_inference), is_inference
+            is_there, text = recurrent_layer.plan(x.device, x.dtype, *may_be, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
         finals, all_weights = [], self._weights()

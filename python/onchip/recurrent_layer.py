@@ -109,21 +109,21 @@ def _layer(device, dtype, cell, *sizes):
     return _LAYERS[key]
 
 
-def _library(device, dtype, cell, *sizes):
+def _library(device, dtype, is_inference, cell, *sizes):
     """Why torch's path is the faster one, or nothing."""
-    key = (device, dtype, cell, *sizes)
+    key = (device, dtype, is_inference, cell, *sizes)
     if key not in _LIBRARIES:
         with _context(device):
             try:
-                _LIBRARIES[key] = api.Training.library(cell, PRECISIONS[dtype], *sizes)
+                _LIBRARIES[key] = api.Training.library(is_inference, cell, PRECISIONS[dtype], *sizes)
             except (OSError, api.ApiError):  # a layer says so, too
                 _LIBRARIES[key] = ""
     return _LIBRARIES[key]
 
 
-def plan(device, dtype, may_be_a_library, *sizes):
+def plan(device, dtype, may_be_a_library, is_inference, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
-    why = _library(device, dtype, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    why = _library(device, dtype, is_inference, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
     layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
 

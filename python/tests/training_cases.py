@@ -25,7 +25,7 @@ class FakeTraining:
     workspace_bytes, plan = 64, "fake"
 
     @staticmethod
-    def library(cell, precision, input, hidden, batch, steps, directions, length_bytes):
+    def library(is_inference, cell, precision, input, hidden, batch, steps, directions, length_bytes):
         return "cuDNN is chosen" if steps == 1 and length_bytes == 0 else ""
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
