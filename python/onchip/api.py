@@ -356,7 +356,8 @@ class Recurrence(_Handle):
         _call("onchip_recurrence_step", self._handle, stream or None, *pointers)
 
     def check(self, stream=0):
-        """Waits for the stream; raises CudaError if a run since creation is not valid."""
+        """Waits for the stream; raises CudaError if a kernel has given up waiting since the last call: from then until this
+        call, all outputs are NaN."""
         _call("onchip_recurrence_check", self._handle, stream or None)
 
 
@@ -405,5 +406,6 @@ class Training(_Handle):
         self._run("onchip_training_backward", stream, arrays)
 
     def check(self, stream):
-        """Waits for the stream; CudaError if a kernel has given up waiting since the last call."""
+        """Waits for the stream; CudaError if a kernel on the device has given up waiting since the last call, in a replayed graph,
+        too. What it should have computed is NaN."""
         _call("onchip_training_check", self._handle, stream or None)

@@ -101,7 +101,8 @@ class _OnChip:
 
     def check(self):
         """Waits for the current stream; onchip.CudaError if a kernel on the device has given up waiting, or has found a length
-        that is none. The next forward or backward raises it in any case."""
+        that is none: what it should have computed is NaN. The next forward or backward raises it in any case; after replays
+        of a graph, only this asks."""
         recurrent_layer.check(self.weight_hh_l0.device)
 
     @staticmethod

@@ -184,6 +184,86 @@ class OnTheGpu(Situations, OnAGpu):
             torch.cuda.synchronize()
             self.same(got, wanted)
 
+    def test_without_gradients_cudnn_is_chosen_by_the_price_of_inference(self):
+        with torch.backends.cudnn.flags(enabled=True), torch.no_grad():
+            for hidden, batch, steps, expected in ((512, 1, 1, "torch"), (512, 64, 1, "torch"), (1536, 256, 20, "torch"), (512, 64, 100, "on")):
+                fast, exact = pair(self.dtypes[0], self.device, hidden, hidden)
+                x = self.input(steps, batch, hidden)
+                self.same(fast(x), exact(x.double()))
+                self.assertRegex(fast.explain(), f"^{expected}.*(a call without gradients is priced|the chip)")
+
+    def given_up(self, workspaces, run):
+        """run() while the device's copy engine overwrites, time and again, what its kernels exchange with what they wait for to
+        change: one of them misses a state and gives up waiting. `workspaces`: those that recurrent_layer allocates."""
+        ones, side = torch.full((64 << 20,), 255, dtype=torch.uint8).pin_memory(), torch.cuda.Stream()
+        found = run()
+        time.sleep(0.002)  # the recurrence has its weights
+        with torch.cuda.stream(side):
+            for _ in range(100):
+                workspaces[-1][: len(ones)].copy_(ones[: len(workspaces[-1])], non_blocking=True)
+        torch.cuda.synchronize()
+        return found
+
+    def test_what_gives_up_waiting_is_nan_and_an_error_also_in_a_replayed_graph(self):
+        for kind in KINDS:
+            fast, _ = pair(self.dtypes[0], self.device, 64, 256, kind=kind)
+            x, workspaces, empty = self.input(10000, 8, 64), [], torch.empty
+
+            def allocate(*given, **options):
+                workspaces.append(empty(*given, **options))
+                return workspaces[-1]
+
+            def is_error(found):
+                for tensor in found:
+                    self.assertTrue(tensor.isnan().all())
+                with self.assertRaisesRegex(onchip.CudaError, "gave up waiting"):
+                    fast.check()
+                fast.check()
+
+            wanted = flat(fast(x))
+            with mock.patch.object(torch, "empty", allocate):
+                is_error(flat(self.given_up(workspaces, lambda: fast(x))))
+                self.given_up(workspaces, lambda: fast(x))
+                with self.assertRaisesRegex(onchip.CudaError, "gave up waiting"):
+                    fast(x)
+                loss = fast(x)[0].float().sum()
+                is_error(self.given_up(workspaces, lambda: torch.autograd.grad(loss, list(fast.parameters()))))
+                with torch.no_grad():
+                    graph = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graph):
+                        of_graph = flat(fast(x))
+                    is_error(self.given_up(workspaces, lambda: graph.replay() or of_graph))
+                    graph.replay()
+                    fast.check()
+            for found in (of_graph, flat(fast(x))):
+                for one, other in zip(found, wanted):
+                    self.assertTrue(torch.equal(one, other))
+
+    def test_a_part_of_the_chip_takes_torchs_path_and_says_so(self):
+        try:
+            from torch.cuda import green_contexts
+        except ImportError:
+            self.skipTest("this torch has no green contexts")
+        if not green_contexts.SUPPORTED:
+            self.skipTest("this torch was built without green contexts")
+        for kind in KINDS:
+            fast, exact = pair(self.dtypes[0], self.device, 64, 1024, kind=kind)
+            x = self.input(9, 8, 64)
+            wanted = fast(x)
+            self.assertRegex(fast.explain(), "^on the chip")
+            part = green_contexts.GreenContext.create(16, torch.cuda.current_device())
+            part.set_context()
+            try:
+                found = fast(x)
+                torch.cuda.synchronize()
+            finally:
+                part.pop_context()
+            self.assertEqual(fast.explain(), "torch: the kernels take more SMs than this context has")
+            self.same(found, exact(x.double()))
+            for one, other in zip(flat(fast(x)), flat(wanted)):
+                self.assertTrue(torch.equal(one, other))
+            self.assertRegex(fast.explain(), "^on the chip")
+
 
 if __name__ == "__main__":
     unittest.main()
