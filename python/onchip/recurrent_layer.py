@@ -142,10 +142,12 @@ def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(cell, x, lengths, weights, directions, steps, mask=None):
+def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, may_be_a_library=False):
+    """As _layer; or why torch's is faster."""
     batch = lengths.shape[0] if steps else x.shape[1]
     sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
-    return _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
+    why = _library(x.device, x.dtype, True, cell, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    return why or _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
 
 
 def check(device):
@@ -204,13 +206,13 @@ def formula(cell, x, h0, c0, lengths, weights, directions, steps):
     return torch.cat(outputs, -1), *(torch.stack(states) for states in zip(*finals))
 
 
-def _torchs(cell, x, h0, c0, lengths, weights, directions, steps):
+def _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference=False):
     """The same by torch's own layers, where they go without packing."""
     if lengths is not None:
         return formula(cell, x, h0, c0, lengths, weights, directions, steps)
     zeros = x.new_zeros(directions, x.shape[1], weights[1].shape[1])
     given = [zeros if state is None else state for state in (h0, c0)]
-    options = len(weights) > 2 * directions, 1, 0.0, True, directions == 2, False
+    options = len(weights) > 2 * directions, 1, 0.0, not is_inference, directions == 2, False
     if cell == "lstm":
         return torch._VF.lstm(x, given, weights, *options)
     return torch._VF.gru(x, given[0], weights, *options)
@@ -234,13 +236,13 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None):
-    """y, hn, cn, and what backward needs: every c, and the gates. Where there are no kernels, as of an operator that was compiled
-    for other sizes, torch computes it."""
-    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
+def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, is_inference=False):
+    """y, hn, cn, and what backward needs: every c, and the gates. An operator was compiled for other sizes, too: where there are no
+    kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
+    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, is_inference)
     y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
     if isinstance(layer, str):
-        for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps)):
+        for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)):
             to.copy_(found)
         return y, hn, cn, cells, kept
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
@@ -364,7 +366,8 @@ class _Layer(torch.autograd.Function):
 
 def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None):
     if is_compiling():
-        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps)[:3]
+        is_inference = not torch.is_grad_enabled()
+        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)[:3]
     return _Layer.apply(cell, directions, steps, mask, lengths, x, h0, c0, *weights)
 
 
@@ -381,12 +384,12 @@ if _HAS_OPERATORS:
     @torch.library.custom_op("onchip::layer", mutates_args=())
     def _forward_operator(
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
-        directions: int, steps: int,
+        directions: int, steps: int, is_inference: bool,
     ) -> _Five:  # fmt: skip
-        return forward(cell, x, h0, c0, lengths, weights, directions, steps)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, is_inference)
 
     @_forward_operator.register_fake
-    def _(cell, x, h0, c0, lengths, weights, directions, steps):
+    def _(cell, x, h0, c0, lengths, weights, directions, steps, is_inference):
         return _empty(cell, x, lengths, weights, directions, steps)
 
     # Empty where `needs` is false: operators have no lists of what may be none. And none that return lists may overwrite.
@@ -405,19 +408,19 @@ if _HAS_OPERATORS:
         return [x.new_empty(0) if tensor is None else tensor for tensor in found]
 
     def _setup(ctx, inputs, output):
-        ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps = inputs
+        ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps, _ = inputs
         y, _, _, cells, kept = output
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
 
     def _backward(ctx, dy, dhn, dcn, *_):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        _, *of_states, _, of_weights, _, _ = ctx.needs_input_grad
+        _, *of_states, _, of_weights, _, _, _ = ctx.needs_input_grad
         needs = _needs(of_states, of_weights, ctx.directions)
         found = torch.ops.onchip.layer_backward(
             ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps, y, cells, kept, dy, dhn, dcn, needs
         )  # fmt: skip
         found = [tensor if needed else None for tensor, needed in zip(found, needs)]
-        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None, None)
+        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None, None, None)
 
     _forward_operator.register_autograd(_backward, setup_context=_setup)

@@ -3,6 +3,7 @@
 kernels; on a GPU with them, and beside cuDNN."""
 import copy
 import io
+import statistics
 import time
 import unittest
 import warnings
@@ -61,6 +62,24 @@ class Situations:
                 self.same((gradients[0], gradients[1:]), (of_exact[0], of_exact[1:]))
                 self.assertRegex(fast.explain(), "^on the chip")
             self.assertLessEqual(counter.frame_count, 2)
+
+    def test_an_operator_takes_the_library_at_sizes_where_that_is_faster(self):
+        torch._dynamo.reset()
+        fast, exact = pair(self.dtypes[0], self.device, 19, 24)
+        asked = []
+
+        def library(device, dtype, is_inference, cell, *sizes):
+            asked.append((is_inference, sizes[3]))
+            return "cuDNN is faster" if sizes[3] == 2 else ""
+
+        with mock.patch.object(recurrent_layer, "_library", library), torch.backends.cudnn.flags(enabled=True), torch.no_grad():
+            compiled = torch.compile(fast, backend="aot_eager", dynamic=True, fullgraph=True)
+            with mock.patch.object(recurrent_layer, "_torchs", wraps=recurrent_layer._torchs) as torchs:
+                for steps in (5, 2, 7):
+                    x = self.input(steps, 3, 19)
+                    self.same(compiled(x), exact(x.double()))
+                    self.assertEqual(torchs.call_count, steps != 5)
+        self.assertEqual(set(asked), {(True, 5), (True, 2), (True, 7)})
 
     def test_compiled_packed_sequences_are_those_of_torch(self):
         torch._dynamo.reset()
@@ -191,6 +210,33 @@ class OnTheGpu(Situations, OnAGpu):
                 x = self.input(steps, batch, hidden)
                 self.same(fast(x), exact(x.double()))
                 self.assertRegex(fast.explain(), f"^{expected}.*(a call without gradients is priced|the chip)")
+
+    def graph_us(self, layer, x):
+        """Of a call in a CUDA graph, the median of many."""
+        layer(x)
+        graph, times = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(graph):
+            layer(x)
+        for _ in range(40):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            times.append(1000 * begin.elapsed_time(end))
+        return statistics.median(times)
+
+    def test_an_evaluating_layer_is_no_slower_than_torchs(self):
+        with torch.backends.cudnn.flags(enabled=True), torch.no_grad():
+            for kind, hidden, batch, steps in (
+                ("GRU", 32, 1, 100), ("LSTM", 32, 2, 100), ("GRU", 128, 2, 100), ("LSTM", 512, 1, 1), ("GRU", 512, 64, 1),
+                ("LSTM", 512, 64, 100), ("LSTM", 1536, 256, 20), ("GRU", 1024, 16, 50),
+            ):  # fmt: skip
+                with self.subTest(kind=kind, hidden=hidden, batch=batch, steps=steps):
+                    fast = getattr(onchip, kind)(hidden, hidden).to(device=self.device, dtype=self.dtypes[0]).eval()
+                    torchs = getattr(torch.nn, kind)(hidden, hidden).to(device=self.device, dtype=self.dtypes[0]).eval()
+                    x = self.input(steps, batch, hidden)
+                    self.assertLess(self.graph_us(fast, x), 1.1 * self.graph_us(torchs, x), fast.explain())
 
     def given_up(self, workspaces, run):
         """run() while the device's copy engine overwrites, time and again, what its kernels exchange with what they wait for to
