@@ -224,8 +224,8 @@ ONCHIP_API onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence
 ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_stream stream, const void* input,
                                                 void* state, void* cell, onchip_error* error);
 
-/* Waits for the stream; not to be captured. ONCHIP_CUDA if since creation any block gave up waiting for another:
- * results are then not valid. */
+/* Waits for the stream; not to be captured. ONCHIP_CUDA if any block gave up waiting for another since the last call, in
+ * whatever was enqueued or replayed by a graph: from then until this call, all that is written is NaN. */
 ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream,
                                                  onchip_error* error);
 
@@ -248,9 +248,11 @@ typedef struct onchip_layer {
  * faster, it is created all the same. */
 ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchip_training** training,
                                                 onchip_error* error);
-/* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not; destroy it with
+/* Why cuDNN is priced lower at this size than these kernels, in one line, or an empty one if it is not: for forward and
+ * backward, or, with is_inference 1, for forward alone where nobody wants gradients. Destroy it with
  * onchip_text_destroy. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
-ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, char** why, onchip_error* error);
+ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, int32_t is_inference, char** why,
+                                                 onchip_error* error);
 /* The same of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
  * whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh is zero elsewhere.
  * Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */
@@ -301,8 +303,8 @@ typedef struct onchip_training_arrays {
 /* Each enqueues one half of the training step; `arrays`: one for each direction. Waits for nothing and allocates
  * nothing: it may be captured in a graph, which keeps the pointers. Any number of halves may run at once, on any
  * streams and from any threads, each in its own workspace, as long as the SMs hold them: what else runs delays their
- * start. ONCHIP_CUDA, once, if a half on this device has given up waiting, or found a length that is none, since the
- * last call; nothing is enqueued then. */
+ * start. Of a half that gives up waiting, or finds a length that is none, all results are NaN, and the next call on this
+ * device returns ONCHIP_CUDA, once, and enqueues nothing. */
 ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
                                                  const onchip_training_arrays* arrays, onchip_error* error);
 ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,

@@ -139,15 +139,17 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
 }
 
 // Why cuDNN is chosen on the current device, or nothing where these kernels are: with lengths, they always are.
-static std::string why_a_library(const TrainingSize& size, Precision precision) {
-  const Chip chip = device_chip();
-  const PlannedTraining own = planned_layer(chip, size, precision);
-  const PlannedTraining best = *plan_training(chip, training_of(size, precision));
-  if (size.length_bytes != 0 || is_on_chip(best.plan)) {
+static std::string why_a_library(const TrainingSize& size, Precision precision, bool is_inference) {
+  const Found<CallPrices> prices = call_prices(device_chip(), training_of(size, precision), is_inference);
+  if (!prices) {
+    throw DoesNotFit(prices.why());
+  }
+  if (size.length_bytes != 0 || !prices->takes_library()) {
     return "";
   }
-  return "cuDNN is chosen at this size: a step is priced " + fixed(best.prediction.step_us, 1) +
-         " us, with the fastest plan on the chip " + fixed(own.prediction.step_us, 1) + " us";
+  return "cuDNN is chosen at this size: a call " + std::string(is_inference ? "without" : "with") +
+         " gradients is priced " + fixed(prices->library_us, 1) + " us, with the fastest plan on the chip " +
+         fixed(prices->own_us, 1) + " us";
 }
 
 static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask, onchip_training** training,
@@ -172,11 +174,13 @@ onchip_status onchip_training_create(const onchip_layer* layer, onchip_training*
   return create(layer, nullptr, training, error);
 }
 
-onchip_status onchip_training_library(const onchip_layer* layer, char** why, onchip_error* error) {
+onchip_status onchip_training_library(const onchip_layer* layer, std::int32_t is_inference, char** why,
+                                      onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(why, "why");
+    require_range("is_inference", is_inference, 0, 1);
     const TrainingSize size = size_of(layer, nullptr);
-    *why = copy_of(why_a_library(size, static_cast<Precision>(layer->precision)));
+    *why = copy_of(why_a_library(size, static_cast<Precision>(layer->precision), is_inference == 1));
   });
 }
 

@@ -129,6 +129,9 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
 }
 
 Inference BoundsProof::read(std::span<const std::uint32_t> results) const {
+  if (results.back() != 0) {
+    throw CudaError("a block gave up waiting for the features of another; there are no results");
+  }
   const std::size_t words = bit_words(most_images_);
   const auto word_of = [&](Bound which, std::size_t word) {
     return results[static_cast<std::size_t>(which) * words + word];

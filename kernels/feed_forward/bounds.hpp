@@ -35,6 +35,8 @@ class BoundsProof {
   std::uint32_t* bits(ArrayPlaces at, Bound which) const;
   // Where the images that enter a phase are counted.
   std::uint32_t* count(ArrayPlaces at, std::size_t phase) const;
+  // What a kernel sets to 1 that gives up waiting; read() then throws CudaError.
+  std::uint32_t* status(ArrayPlaces at) const { return count(at, phases_ + 2); }
 
   // Sets what kernels of bounds have in common: what they read of the layout, and how they round.
   template <typename Arguments>
@@ -61,7 +63,7 @@ class BoundsProof {
 
  private:
   std::size_t result_words() const {
-    return static_cast<std::size_t>(Bound::count) * bit_words(most_images_) + phases_ + 2;
+    return static_cast<std::size_t>(Bound::count) * bit_words(most_images_) + phases_ + 3;
   }
 
   std::size_t phases_;

@@ -107,7 +107,8 @@ struct Builder {
                              .count = of.list.count,
                              .alive = array_at<unsigned long long>(at, alive[stream]),
                              .arrivals = array_at<std::uint32_t>(at, control[stream]),
-                             .settling = reinterpret_cast<Settling*>(at[control[stream]] + arrival_bytes())};
+                             .settling = reinterpret_cast<Settling*>(at[control[stream]] + arrival_bytes()),
+                             .status = proof.status(at)};
     proof.fill(layers, at, of.is_upper);
     ProgramNode node =
         launch_node(of.label, variant.kernel[kMainKernel], batch_groups() * plan.sms, 32 * plan.warps, 0, layers);

@@ -3,6 +3,7 @@
 
 #include "kernels/dense/program.hpp"
 #include "kernels/persistent/types.cuh"
+#include "kernels/recurrent/translation_arguments.hpp"
 #include "kernels/sparse/program.hpp"
 #include "model/base/error.hpp"
 
@@ -282,8 +283,9 @@ std::vector<ProgramNode> RecurrenceProgram::nodes(ArrayPlaces at, std::int64_t s
   const auto input_row = static_cast<std::size_t>(state.input_bytes / state.samples);
   std::byte* const states = at[Array::states];
   const int* const unit_order = array_at<int>(at, Array::order);
-  OrderArguments translation{unit_order, nullptr, nullptr,           array_at<int>(at, Array::lengths), nullptr, 0,
-                             0,          0,       sequences.backward};
+  TranslationArguments translation{
+      {unit_order, nullptr, nullptr, array_at<int>(at, Array::lengths), nullptr, 0, 0, 0, sequences.backward},
+      array_at<std::uint32_t>(at, Array::status)};
   const auto translate = [&](RecurrenceKernel which, const void* from, void* to, std::int64_t blocks,
                              std::size_t shared_bytes) {
     translation.from = from;

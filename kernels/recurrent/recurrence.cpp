@@ -96,10 +96,11 @@ void Recurrence::enqueue(cudaStream_t stream, const Sequences& sequences) const 
 
 void Recurrence::check_status(cudaStream_t stream) const {
   std::uint32_t status = 0;
-  ONCHIP_CUDA_CHECK(
-      cudaMemcpyAsync(&status, places_[RecurrenceArray::status], sizeof status, cudaMemcpyDeviceToHost, stream));
+  std::byte* const place = places_[RecurrenceArray::status];
+  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(&status, place, sizeof status, cudaMemcpyDeviceToHost, stream));
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
   if (status != 0) {
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(place, 0, sizeof status, stream));
     throw CudaError("a block gave up waiting for the state of another; the results are not valid");
   }
 }

@@ -40,8 +40,8 @@ class Recurrence {
   // zeros beyond: what remains where neither has to be brought into the plan's order. Results stay in the workspace.
   void enqueue_recurrence(cudaStream_t stream, std::int64_t steps) const;
 
-  // Waits for the stream. Throws CudaError if, in any run since the workspace was filled, a block gave up waiting for
-  // another: its results are not valid.
+  // Waits for the stream. Throws CudaError if, in any run since the last call, a block gave up waiting for another.
+  // From then until this call, all that runs write is NaN, also those of a captured graph.
   void check_status(cudaStream_t stream) const;
 
   // What Work::clocked and Work::captured wrote down in the last launch; waits for the stream.

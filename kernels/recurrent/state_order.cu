@@ -12,6 +12,7 @@
 #include "kernels/persistent/arguments.hpp"
 #include "kernels/persistent/elements.cuh"
 #include "kernels/persistent/word.cuh"
+#include "kernels/recurrent/translation_arguments.hpp"
 
 // Samples of the caller; a plan may compute more, which stay zero.
 constexpr int kCallerBatch = ONCHIP_CALLER_BATCH;
@@ -29,10 +30,13 @@ __device__ __forceinline__ int l2_index(int unit, int sample) {
   }
 }
 
-using onchip::OrderArguments;
+using Arguments = onchip::TranslationArguments;
+
+// An element that comes out.
+__device__ __forceinline__ u32 outcome(unsigned status, u32 bits) { return status == 0 ? bits : canonical(~0u); }
 
 // Where step t of the recurrence stands in the caller's sequence.
-__device__ __forceinline__ long long caller_step(const OrderArguments& a, int t, int sample) {
+__device__ __forceinline__ long long caller_step(const Arguments& a, int t, int sample) {
   return a.backward ? a.lengths[sample] - 1 - t : t;
 }
 
@@ -49,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(512) set_lengths(const onchip::Leng
 // One block per (step, sample): [steps, kCallerBatch, kGates, kHidden] -> [steps of the launch, kBatch, kStateUnits,
 // kGates], the rows of each unit in their own order; places without a unit, and steps beyond a sample's length, which is
 // 0 of samples beyond the caller's, become zero.
-extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArguments a) {
+extern "C" __global__ void __launch_bounds__(512) to_input_order(const Arguments a) {
   constexpr int kElements = kStateUnits * kGates;
   const int step = a.first_step + blockIdx.x / kBatch, sample = blockIdx.x % kBatch;
   const u32 base = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
@@ -72,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(512) to_input_order(const OrderArgu
 }
 
 // One block: the initial state [kCallerBatch, kHidden] -> a state; places without a unit or a sample become zero.
-extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArguments a) {
+extern "C" __global__ void __launch_bounds__(512) to_state_order(const Arguments a) {
   for (int i = threadIdx.x; i < kStateStride / 16; i += blockDim.x) {
     static_cast<Word*>(a.to)[i] = {0, 0, 0, 0};
   }
@@ -85,7 +89,8 @@ extern "C" __global__ void __launch_bounds__(512) to_state_order(const OrderArgu
 
 // One block per step of the launch: the states of the launch -> [steps, kCallerBatch, kHidden]; steps beyond a sample's
 // length become zero.
-extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderArguments a) {
+extern "C" __global__ void __launch_bounds__(512) from_state_order(const Arguments a) {
+  const unsigned status = *a.status;
   const Word* const from = static_cast<const Word*>(a.from) + static_cast<long long>(blockIdx.x) * (kStateStride / 16);
   const void* state = from;
   if constexpr (kStagesState) {
@@ -102,15 +107,16 @@ extern "C" __global__ void __launch_bounds__(512) from_state_order(const OrderAr
     const long long to = ((inside ? caller_step(a, step, sample) : step) * kCallerBatch + sample) * a.stride;
     for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
       const u32 bits = load_element(state, kStagesState ? state_index(a.order[unit], sample) : l2_index(a.order[unit], sample));
-      store_element(a.to, to + unit, inside ? bits : 0);
+      store_element(a.to, to + unit, outcome(status, inside ? bits : 0));
     }
   }
 }
 
 // One block per sample: its state after its last step, if that lies in this launch, -> [kCallerBatch, kHidden]. `from`: the
 // states [steps of the launch + 1, ...] with the one before the first.
-extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArguments a) {
+extern "C" __global__ void __launch_bounds__(512) to_final_state(const Arguments a) {
   const int sample = blockIdx.x;
+  const unsigned status = *a.status;
   const int steps = a.lengths[sample] - a.first_step;  // of the sample, in this launch
   if (steps < (a.first_step > 0) || steps > a.steps) {
     return;
@@ -118,12 +124,12 @@ extern "C" __global__ void __launch_bounds__(512) to_final_state(const OrderArgu
   const long long state = static_cast<long long>(steps) * (kStateStride / kElementBytes);
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
     store_element(a.to, static_cast<long long>(sample) * kHidden + unit,
-                  load_element(a.from, state + l2_index(a.order[unit], sample)));
+                  outcome(status, load_element(a.from, state + l2_index(a.order[unit], sample))));
   }
 }
 
 // One block per sample: the initial carry [kCallerBatch, kHidden] -> float [kStateUnits, kBatchPadded], and back.
-extern "C" __global__ void __launch_bounds__(512) to_carry_order(const OrderArguments a) {
+extern "C" __global__ void __launch_bounds__(512) to_carry_order(const Arguments a) {
   const int sample = blockIdx.x;
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
     const u32 bits = load_element(a.from, static_cast<long long>(sample) * kHidden + unit);
@@ -131,10 +137,11 @@ extern "C" __global__ void __launch_bounds__(512) to_carry_order(const OrderArgu
   }
 }
 
-extern "C" __global__ void __launch_bounds__(512) from_carry_order(const OrderArguments a) {
+extern "C" __global__ void __launch_bounds__(512) from_carry_order(const Arguments a) {
   const int sample = blockIdx.x;
+  const unsigned status = *a.status;
   for (int unit = threadIdx.x; unit < kHidden; unit += blockDim.x) {
     const float carry = static_cast<const float*>(a.from)[a.order[unit] * kBatchPadded + sample];
-    store_element(a.to, static_cast<long long>(sample) * kHidden + unit, to_bits(carry));
+    store_element(a.to, static_cast<long long>(sample) * kHidden + unit, outcome(status, to_bits(carry)));
   }
 }

@@ -3,6 +3,7 @@
 
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/device_program.hpp"
+#include "kernels/runtime/sources.hpp"
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse_program.hpp"
 #include "model/base/error.hpp"
@@ -23,10 +24,20 @@ constexpr std::size_t kCallers = ~std::size_t{0};
 constexpr int kSizes = 16;  // of products whose rows only the device knows
 
 // In host memory: kernels write it there, and who reads it copies nothing and waits for nothing.
-std::uint32_t* new_status() {
-  void* status = nullptr;
-  ONCHIP_CUDA_CHECK(cudaHostAlloc(&status, sizeof(std::uint32_t), cudaHostAllocPortable | cudaHostAllocMapped));
-  return new (status) std::uint32_t{0};
+std::uint32_t* new_report() {
+  void* report = nullptr;
+  ONCHIP_CUDA_CHECK(cudaHostAlloc(&report, sizeof(std::uint32_t), cudaHostAllocPortable | cudaHostAllocMapped));
+  return new (report) std::uint32_t{0};
+}
+
+// More than there are halves that run at once or in graphs: each has one of its own, zero before and behind it.
+constexpr std::size_t kStatuses = 1 << 16;
+DeviceBuffer<std::uint32_t> new_statuses() {
+  DeviceBuffer<std::uint32_t> statuses(kStatuses);
+  const Stream stream;
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(statuses.data(), 0, statuses.bytes(), stream.get()));
+  stream.synchronize();
+  return statuses;
 }
 
 // A stream for what runs beside the caller's, and events to fork and to join.
@@ -41,7 +52,10 @@ struct Shared {
   std::map<std::pair<int, std::string>, std::shared_ptr<const LoadedCubin>> cubins;  // by device and fingerprint
   struct Device {
     Cublas cublas{false, 0};
-    std::uint32_t* status = new_status();
+    Kernel outcome{compile(outcome_request(device_info().architecture)).cubin, "outcome"};
+    std::uint32_t* report = new_report();
+    DeviceBuffer<std::uint32_t> statuses = new_statuses();
+    std::size_t halves = 0;                                // that have been enqueued
     std::unique_ptr<const GraphSwitch> graph_switch = {};  // where there are lengths, and CUDA has it
     std::map<cudaStream_t, BesideStream> beside;  // of each caller's stream, so that no capture reaches another's
   };
@@ -56,15 +70,13 @@ Shared::Device& shared_of(int device) {
   return shared().devices.try_emplace(device).first->second;
 }
 
-void take_status(std::uint32_t& status) {
-  const std::uint32_t found = std::atomic_ref(status).exchange(0);
+void take_report(std::uint32_t& report) {
+  const std::uint32_t found = std::atomic_ref(report).exchange(0);
   if (found == 2) {
     throw CudaError("a length of a training step's sample is not from 1 to its steps");
   }
   if (found != 0) {
-    throw CudaError(
-        "a training step gave up waiting for the state of another SM; what it and those since have computed is not "
-        "valid");
+    throw CudaError("a training step gave up waiting for the state of another SM; what it has computed is NaN");
   }
 }
 
@@ -82,6 +94,34 @@ TrainingHalf half_of(std::string_view label) {
   constexpr std::array<std::string_view, 4> kForward{"ranks forward", "prepare forward", "W_ih x", "forward"};
   const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
   return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
+}
+
+CompileRequest outcome_request(const std::string& architecture) {
+  return {"outcome", kOutcomeSource, architecture, {}};
+}
+
+ProgramNode outcome_node(int kernel, const TrainingSize& size, std::span<const TrainingProgram> directions,
+                         std::span<const std::vector<std::byte*>> places, TrainingHalf half, std::int64_t rows,
+                         std::uint32_t* status, std::uint32_t* report) {
+  using A = TrainingArrays;
+  constexpr std::array kForward{&A::y, &A::cells, &A::gates, &A::hn, &A::cn};
+  constexpr std::array kBackward{&A::dx, &A::dw_ih, &A::dw_hh, &A::db, &A::db_hh, &A::dh0, &A::dc0};
+  const std::span<int A::*const> written =
+      half == TrainingHalf::forward ? std::span<int A::*const>(kForward) : kBackward;
+  OutcomeArguments arguments{.status = status, .report = report, .written = {}};
+  auto* next = arguments.written;
+  for (std::size_t direction = 0; direction < directions.size(); ++direction) {
+    for (std::size_t i = direction > 0 ? 1 : 0; i < written.size(); ++i) {  // the first is of all directions
+      const int array = directions[direction].arrays.*written[i];
+      const bool is_of_rows = i < (half == TrainingHalf::forward ? 3 : 1);
+      auto count = static_cast<std::int64_t>(directions[direction].program.arrays[array].bytes / 2);
+      count = is_of_rows && rows > 0 ? count / (size.steps * size.batch) * rows : count;
+      if (std::byte* const place = places[direction][array]; place != nullptr) {
+        *next++ = {reinterpret_cast<unsigned short*>(place), count};
+      }
+    }
+  }
+  return launch_node("outcome", kernel, 1, 1024, 0, arguments);
 }
 
 namespace {
@@ -239,11 +279,12 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   }
   const std::lock_guard lock(shared().mutex);  // a cuBLAS handle is one stream's at a time
   Shared::Device& device = shared_of(device_);
-  take_status(*device.status);
+  take_report(*device.report);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (device.graph_switch && size_.length_bytes > 0 && rows == 0) {
     ONCHIP_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
   }
+  std::uint32_t* const status = device.statuses.data() + device.halves++ % kStatuses;
   std::vector<Nodes> nodes;  // of each direction
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
     std::vector<std::byte*>& of_direction = places[direction];
@@ -255,9 +296,15 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     for (const auto& [array, constant] : constants_) {
       of_direction[static_cast<std::size_t>(array)] = constant.data();
     }
-    of_direction[training_[direction].program.results] = reinterpret_cast<std::byte*>(device.status);
+    of_direction[training_[direction].program.results] = reinterpret_cast<std::byte*>(status);
     nodes.push_back(nodes_of(direction, half, of_direction, rows, capture == cudaStreamCaptureStatusActive));
   }
+  run(nodes, stream, workspace);
+  const ProgramNode outcome = outcome_node(0, size_, training_, places, half, rows, status, device.report);
+  onchip::enqueue(outcome, {&device.outcome, 1}, nullptr, stream);
+}
+
+void TrainingLayer::run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* workspace) const {
   if (training_.size() == 1) {
     run(nodes[0], 0, nodes[0].all.size(), stream, workspace);
     return;
@@ -297,7 +344,7 @@ void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode&
 void TrainingLayer::check(cudaStream_t stream) {
   ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
   const std::lock_guard lock(shared().mutex);
-  take_status(*shared_of(current_device()).status);
+  take_report(*shared_of(current_device()).report);
 }
 
 }  // namespace onchip

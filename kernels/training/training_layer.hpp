@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,14 @@ enum class TrainingHalf { forward, backward };
 
 // Of a node of the program, by its label.
 TrainingHalf half_of(std::string_view label);
+
+CompileRequest outcome_request(const std::string& architecture);
+// The launch of `kernel`, outcome_request()'s, behind a half of all directions: where a kernel of the half has set
+// `status`, it becomes zero again, `report` what it was, and all that the half writes NaN. `places` of each direction;
+// `rows` as TrainingRows::packed.
+ProgramNode outcome_node(int kernel, const TrainingSize& size, std::span<const TrainingProgram> directions,
+                         std::span<const std::vector<std::byte*>> places, TrainingHalf half, std::int64_t rows,
+                         std::uint32_t* status, std::uint32_t* report);
 
 class TrainingLayer {
  public:
@@ -42,8 +51,8 @@ class TrainingLayer {
   // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `rows`: with
   // lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done. Waits for
   // nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do so at
-  // once. Throws CudaError, once, if a half on this device has given up a wait or found a length that is none since the
-  // last call.
+  // once. Of a half that gives up a wait or finds a length that is none, all results are NaN, and the next call on this
+  // device, or to check(), throws CudaError, once.
   //
   // With lengths and padded arrays, the host does not know how many rows the products have: they are over all, zeros
   // among them; in a graph over a multiple of a sixteenth, which the device chooses (graph_switch.hpp).
@@ -59,6 +68,7 @@ class TrainingLayer {
                  bool has_ways) const;
   void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
   void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* workspace) const;
+  void run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* workspace) const;  // of each direction
   void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
                        std::byte* workspace) const;
 

@@ -292,6 +292,30 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
   return result;
 }
 
+PhasePrice inference_price(const Chip& chip, const Training& training, const TrainingPlan& plan) {
+  using Geometry = LibraryGeometry<Library::cudnn>;
+  const double node = chip.library_node_seconds;
+  if (!is_on_chip(plan)) {
+    const Price step = price(chip, Geometry{with_pass(training.network, Pass::forward)});
+    return for_all(training, [&](int) { return plus(of(step, training.network.steps), node); });
+  }
+  const std::vector<SparseRecurrence> sparse = sparse_passes(chip, training, plan);
+  PhasePrice all, last;  // of those that are beside each other, the longest is the last
+  for (const Phase& phase : phases_of(training, plan)) {
+    if (phase.kind != PhaseKind::packing && phase.kind != PhaseKind::input_product &&
+        phase.kind != PhaseKind::forward) {
+      continue;
+    }
+    PhasePrice one = std::visit(PriceOf{chip, training, sparse, stash_of(plan), phase}, phase.how);
+    if (phase.kind == PhaseKind::packing) {  // of both passes
+      one = {one.us / 2, one.low_us / 2, one.high_us / 2, one.bytes / 2};
+    }
+    all = phase.beside ? all : sum(all, last);
+    last = phase.beside && last.us > one.us ? last : one;
+  }
+  return plus(sum(all, last), node);
+}
+
 PhasePrice cublas_price(const Chip& chip, const Training& training) {
   return for_all(training, [&](int columns) { return cublas_layer_price(chip, training.network, columns); });
 }

@@ -356,7 +356,8 @@ class Recurrence(_Handle):
         _call("onchip_recurrence_step", self._handle, stream or None, *pointers)
 
     def check(self, stream=0):
-        """Waits for the stream; raises CudaError if a run since creation is not valid."""
+        """Waits for the stream; raises CudaError if a kernel has given up waiting since the last call: from then until this
+        call, all outputs are NaN."""
         _call("onchip_recurrence_check", self._handle, stream or None)
 
 
@@ -372,10 +373,11 @@ class Training(_Handle):
         return library.Layer(_number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), *sizes)
 
     @staticmethod
-    def library(cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
-        """Why cuDNN is priced lower than these kernels at this size; empty if it is not. Compiles nothing."""
+    def library(is_inference, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
+        """Why cuDNN is priced lower than these kernels at this size, with or without gradients; empty if it is not. Compiles
+        nothing."""
         layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
-        return _text("onchip_training_library", ctypes.byref(layer))
+        return _text("onchip_training_library", ctypes.byref(layer), int(is_inference))
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, mask=None):
         self._directions = directions
@@ -404,5 +406,6 @@ class Training(_Handle):
         self._run("onchip_training_backward", stream, arrays)
 
     def check(self, stream):
-        """Waits for the stream; CudaError if a kernel has given up waiting since the last call."""
+        """Waits for the stream; CudaError if a kernel on the device has given up waiting since the last call, in a replayed graph,
+        too. What it should have computed is NaN."""
         _call("onchip_training_check", self._handle, stream or None)

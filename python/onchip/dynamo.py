@@ -10,6 +10,12 @@ import torch
 _BUILDER = "torch._dynamo.variables.builder"
 
 
+def hint(size):
+    """Of a size that torch.compile leaves open: what it is in this call, as a number; nothing is compiled anew for another."""
+    shapes = torch.fx.experimental.symbolic_shapes
+    return shapes.size_hint(size) if hasattr(shapes, "size_hint") else len((None,) * size)
+
+
 def _disable(base, methods):
     """Once torch compiles a module of theirs. torch.compiler.disable imports what compiles."""
     if not hasattr(getattr(base, methods[0]), "_torchdynamo_disable"):

@@ -130,7 +130,7 @@ _FUNCTIONS = {
     "onchip_recurrence_step": [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, _ERROR],
     "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
     "onchip_training_create": [POINTER(Layer), _HANDLE, _ERROR],
-    "onchip_training_library": [POINTER(Layer), _HANDLE, _ERROR],
+    "onchip_training_library": [POINTER(Layer), c_int32, _HANDLE, _ERROR],
     "onchip_training_create_sparse": [POINTER(Layer), c_void_p, _HANDLE, _ERROR],
     "onchip_training_bytes": [c_void_p, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
     "onchip_training_plan": [c_void_p, _HANDLE, _ERROR],

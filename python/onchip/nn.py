@@ -101,7 +101,8 @@ class _OnChip:
 
     def check(self):
         """Waits for the current stream; onchip.CudaError if a kernel on the device has given up waiting, or has found a length
-        that is none. The next forward or backward raises it in any case."""
+        that is none: what it should have computed is NaN. The next forward or backward raises it in any case; after replays
+        of a graph, only this asks."""
         recurrent_layer.check(self.weight_hh_l0.device)
 
     @staticmethod
@@ -201,8 +202,8 @@ class _OnChip:
     def _layers(self, x, hx, lengths, packed_steps=0):
         """All layers for x [steps, batch, input], or of packed rows; or why not, before anything has run."""
         steps, batch = (packed_steps, len(lengths)) if packed_steps else x.shape[:2]
-        if recurrent_layer.is_compiling():  # kernels are made for numbers: those of other sizes are compiled anew
-            steps, batch = len((None,) * steps), len((None,) * batch)
+        if recurrent_layer.is_compiling():  # chosen for these sizes; the operator makes kernels for others when it runs
+            steps, batch = dynamo.hint(steps), dynamo.hint(batch)
         directions = 2 if self.bidirectional else 1
         masks = self._masks or [None] * self.num_layers
         if self._masks and (directions == 2 or lengths is not None or recurrent_layer.is_compiling()):
@@ -211,8 +212,9 @@ class _OnChip:
         for input, mask in dict.fromkeys(zip(inputs, masks)):
             sizes = (input, self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
             # cuDNN has no gradients of a module that evaluates.
-            may_be_a_library = not mask and (self.training or not torch.is_grad_enabled())
-            is_there, text = recurrent_layer.plan(x.device, x.dtype, may_be_a_library, self._cell, *sizes, *([mask] if mask else []))
+            is_inference = not torch.is_grad_enabled()
+            may_be = not mask and (self.training or is_inference), is_inference
+            is_there, text = recurrent_layer.plan(x.device, x.dtype, *may_be, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
         finals, all_weights = [], self._weights()

@@ -10,6 +10,7 @@ y [steps, batch, directions * hidden] is zero beyond a sample's length. With `st
 PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples.
 """
 import collections
+import concurrent.futures
 import contextlib
 import hashlib
 import warnings
@@ -108,21 +109,21 @@ def _layer(device, dtype, cell, *sizes):
     return _LAYERS[key]
 
 
-def _library(device, dtype, cell, *sizes):
+def _library(device, dtype, is_inference, cell, *sizes):
     """Why torch's path is the faster one, or nothing."""
-    key = (device, dtype, cell, *sizes)
+    key = (device, dtype, is_inference, cell, *sizes)
     if key not in _LIBRARIES:
         with _context(device):
             try:
-                _LIBRARIES[key] = api.Training.library(cell, PRECISIONS[dtype], *sizes)
+                _LIBRARIES[key] = api.Training.library(is_inference, cell, PRECISIONS[dtype], *sizes)
             except (OSError, api.ApiError):  # a layer says so, too
                 _LIBRARIES[key] = ""
     return _LIBRARIES[key]
 
 
-def plan(device, dtype, may_be_a_library, *sizes):
+def plan(device, dtype, may_be_a_library, is_inference, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
-    why = _library(device, dtype, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    why = _library(device, dtype, is_inference, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
     layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
 
@@ -141,13 +142,12 @@ def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(cell, x, lengths, weights, directions, steps, mask=None):
+def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, may_be_a_library=False):
+    """As _layer; or why torch's is faster."""
     batch = lengths.shape[0] if steps else x.shape[1]
     sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
-    layer = _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
-    if isinstance(layer, str):
-        raise RuntimeError(layer)
-    return layer
+    why = _library(x.device, x.dtype, True, cell, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    return why or _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
 
 
 def check(device):
@@ -206,6 +206,18 @@ def formula(cell, x, h0, c0, lengths, weights, directions, steps):
     return torch.cat(outputs, -1), *(torch.stack(states) for states in zip(*finals))
 
 
+def _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference=False):
+    """The same by torch's own layers, where they go without packing."""
+    if lengths is not None:
+        return formula(cell, x, h0, c0, lengths, weights, directions, steps)
+    zeros = x.new_zeros(directions, x.shape[1], weights[1].shape[1])
+    given = [zeros if state is None else state for state in (h0, c0)]
+    options = len(weights) > 2 * directions, 1, 0.0, not is_inference, directions == 2, False
+    if cell == "lstm":
+        return torch._VF.lstm(x, given, weights, *options)
+    return torch._VF.gru(x, given[0], weights, *options)
+
+
 class _Addresses:
     """Of tensors, and of a direction's part of them."""
 
@@ -224,10 +236,15 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None):
-    """y, hn, cn, and what backward needs: every c, and the gates."""
-    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
+def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, is_inference=False):
+    """y, hn, cn, and what backward needs: every c, and the gates. An operator was compiled for other sizes, too: where there are no
+    kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
+    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, is_inference)
     y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
+    if isinstance(layer, str):
+        for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)):
+            to.copy_(found)
+        return y, hn, cn, cells, kept
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
@@ -259,6 +276,8 @@ def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kep
     """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
     `kept`."""
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
+    if isinstance(layer, str):
+        return _gradients_of_torch(cell, x, h0, c0, lengths, weights, directions, steps, (dy, dhn, dcn), needs)
     hidden = weights[1].shape[1]
     found = _empty_gradients(x, h0, c0, weights, directions, needs)
     dx, dh0, dc0, *of_weights = found
@@ -276,6 +295,24 @@ def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kep
     with _context(x.device):
         layer.backward(_stream(), arrays)
     return found
+
+
+def _gradients_of_torch(cell, x, h0, c0, lengths, weights, directions, steps, gradients, needs):
+    """As backward, in a thread of its own: an operator runs where nothing is recorded."""
+    stream = torch.cuda.stream(torch.cuda.current_stream(x.device)) if x.is_cuda else contextlib.nullcontext()
+
+    def compute():
+        with stream, torch.enable_grad():
+            given = [None if tensor is None else tensor.detach().requires_grad_() for tensor in (x, h0, c0, *weights)]
+            outputs = _torchs(cell, *given[:3], lengths, given[3:], directions, steps)
+            outputs, seeds = zip(*((y, dy) for y, dy in zip(outputs, gradients) if dy is not None))
+            found = iter(torch.autograd.grad(outputs, [tensor for tensor in given if tensor is not None], seeds))
+        return [None if tensor is None else next(found) for tensor in given]
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found = pool.submit(compute).result()
+    found[3:] = [gradient for of_direction in _of_directions(found[3:], directions) for gradient in of_direction]
+    return [gradient if needed else None for gradient, needed in zip(found, needs)]
 
 
 def _empty_gradients(x, h0, c0, weights, directions, needs):
@@ -329,7 +366,8 @@ class _Layer(torch.autograd.Function):
 
 def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None):
     if is_compiling():
-        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps)[:3]
+        is_inference = not torch.is_grad_enabled()
+        return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)[:3]
     return _Layer.apply(cell, directions, steps, mask, lengths, x, h0, c0, *weights)
 
 
@@ -346,12 +384,12 @@ if _HAS_OPERATORS:
     @torch.library.custom_op("onchip::layer", mutates_args=())
     def _forward_operator(
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
-        directions: int, steps: int,
+        directions: int, steps: int, is_inference: bool,
     ) -> _Five:  # fmt: skip
-        return forward(cell, x, h0, c0, lengths, weights, directions, steps)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, is_inference)
 
     @_forward_operator.register_fake
-    def _(cell, x, h0, c0, lengths, weights, directions, steps):
+    def _(cell, x, h0, c0, lengths, weights, directions, steps, is_inference):
         return _empty(cell, x, lengths, weights, directions, steps)
 
     # Empty where `needs` is false: operators have no lists of what may be none. And none that return lists may overwrite.
@@ -370,19 +408,19 @@ if _HAS_OPERATORS:
         return [x.new_empty(0) if tensor is None else tensor for tensor in found]
 
     def _setup(ctx, inputs, output):
-        ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps = inputs
+        ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps, _ = inputs
         y, _, _, cells, kept = output
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
 
     def _backward(ctx, dy, dhn, dcn, *_):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        _, *of_states, _, of_weights, _, _ = ctx.needs_input_grad
+        _, *of_states, _, of_weights, _, _, _ = ctx.needs_input_grad
         needs = _needs(of_states, of_weights, ctx.directions)
         found = torch.ops.onchip.layer_backward(
             ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps, y, cells, kept, dy, dhn, dcn, needs
         )  # fmt: skip
         found = [tensor if needed else None for tensor, needed in zip(found, needs)]
-        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None, None)
+        return (None, *found[:3], None, _of_weights(found[3:], len(weights), ctx.directions), None, None, None)
 
     _forward_operator.register_autograd(_backward, setup_context=_setup)

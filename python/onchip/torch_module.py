@@ -127,10 +127,17 @@ class OnchipRNN(torch.nn.Module):
         return f"{self.cell}, {self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, batch={self.batch}"
 
     def check(self):
-        """Waits for the current stream; raises onchip.CudaError if a run since creation is not valid."""
+        """Waits for the current stream; raises onchip.CudaError if a kernel has given up waiting since the last call, in a run or
+        in a replayed graph. From then until this call, all outputs are NaN."""
+        problems = []
         with torch.cuda.device(self.device):
             for recurrence in self._recurrences:
-                recurrence.check(torch.cuda.current_stream().cuda_stream)
+                try:
+                    recurrence.check(torch.cuda.current_stream().cuda_stream)
+                except api.CudaError as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
 
     def forward(self, input, hx=None):
         """As that of the torch module: padded, packed or unbatched input. May be captured in a CUDA graph, but for

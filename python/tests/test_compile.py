@@ -19,7 +19,7 @@ class Compiled:
             states = [torch.randn(directions, 2, 4, device=self.device, dtype=self.dtypes[0], requires_grad=True) for _ in range(2)]
             lengths = None if lengths is None else torch.tensor(lengths, device=self.device)
             states[1:] = states[1:] if kind == "LSTM" else [None]
-            given = (kind.lower(), x, *(states if with_states else (None, None)), lengths, list(fast.parameters()), directions, 0)
+            given = (kind.lower(), x, *(states if with_states else (None, None)), lengths, list(fast.parameters()), directions, 0, False)
             tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static")
             torch.library.opcheck(torch.ops.onchip.layer, given, test_utils=tests)
 

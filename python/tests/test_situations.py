@@ -3,6 +3,7 @@
 kernels; on a GPU with them, and beside cuDNN."""
 import copy
 import io
+import statistics
 import time
 import unittest
 import warnings
@@ -42,6 +43,43 @@ class Situations:
                     x = self.input(steps, batch, 19)
                     self.same(compiled(x), exact(x.double()))
                     self.assertRegex(fast.explain(), "^on the chip")
+
+    def test_compiled_layers_are_compiled_once_more_for_all_other_sizes(self):
+        from torch._dynamo.testing import CompileCounterWithBackend
+
+        for kind, options in (("LSTM", {"bidirectional": True, "batch_first": True}), ("GRU", {})):
+            torch._dynamo.reset()
+            counter = CompileCounterWithBackend("aot_eager")
+            fast, exact = pair(self.dtypes[0], self.device, 19, 24, kind=kind, **options)
+            compiled = torch.compile(fast, backend=counter)
+            for shape in ((5, 3), (7, 4), (6, 5), (4, 9), (11, 3), (3, 2), (20, 18), (2, self.too_many), (18, 20)):
+                given = [self.input(*shape, 19, requires_grad=True), *fast.parameters()]
+                exact_x = given[0].detach().double().requires_grad_()
+                found, wanted = compiled(given[0]), exact(exact_x)
+                self.same(found, wanted)
+                gradients = torch.autograd.grad(found[0].square().sum(), given)
+                of_exact = torch.autograd.grad(wanted[0].square().sum(), [exact_x, *exact.parameters()])
+                self.same((gradients[0], gradients[1:]), (of_exact[0], of_exact[1:]))
+                self.assertRegex(fast.explain(), "^on the chip")
+            self.assertLessEqual(counter.frame_count, 2)
+
+    def test_an_operator_takes_the_library_at_sizes_where_that_is_faster(self):
+        torch._dynamo.reset()
+        fast, exact = pair(self.dtypes[0], self.device, 19, 24)
+        asked = []
+
+        def library(device, dtype, is_inference, cell, *sizes):
+            asked.append((is_inference, sizes[3]))
+            return "cuDNN is faster" if sizes[3] == 2 else ""
+
+        with mock.patch.object(recurrent_layer, "_library", library), torch.backends.cudnn.flags(enabled=True), torch.no_grad():
+            compiled = torch.compile(fast, backend="aot_eager", dynamic=True, fullgraph=True)
+            with mock.patch.object(recurrent_layer, "_torchs", wraps=recurrent_layer._torchs) as torchs:
+                for steps in (5, 2, 7):
+                    x = self.input(steps, 3, 19)
+                    self.same(compiled(x), exact(x.double()))
+                    self.assertEqual(torchs.call_count, steps != 5)
+        self.assertEqual(set(asked), {(True, 5), (True, 2), (True, 7)})
 
     def test_compiled_packed_sequences_are_those_of_torch(self):
         torch._dynamo.reset()
@@ -146,10 +184,12 @@ class WarnsByName(unittest.TestCase):
 
 
 class OnTheCpu(Situations, WithoutKernels):
-    pass
+    too_many = 30  # samples for the kernels
 
 
 class OnTheGpu(Situations, OnAGpu):
+    too_many = 3000
+
     def test_a_graph_keeps_its_layer(self):
         fast, _ = pair(self.dtypes[0], self.device, 64, 128)
         x = self.input(20, 8, 64)
@@ -162,6 +202,113 @@ class OnTheGpu(Situations, OnAGpu):
             graph.replay()
             torch.cuda.synchronize()
             self.same(got, wanted)
+
+    def test_without_gradients_cudnn_is_chosen_by_the_price_of_inference(self):
+        with torch.backends.cudnn.flags(enabled=True), torch.no_grad():
+            for hidden, batch, steps, expected in ((512, 1, 1, "torch"), (512, 64, 1, "torch"), (1536, 256, 20, "torch"), (512, 64, 100, "on")):
+                fast, exact = pair(self.dtypes[0], self.device, hidden, hidden)
+                x = self.input(steps, batch, hidden)
+                self.same(fast(x), exact(x.double()))
+                self.assertRegex(fast.explain(), f"^{expected}.*(a call without gradients is priced|the chip)")
+
+    def graph_us(self, layer, x):
+        """Of a call in a CUDA graph, the median of many."""
+        layer(x)
+        graph, times = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(graph):
+            layer(x)
+        for _ in range(40):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            times.append(1000 * begin.elapsed_time(end))
+        return statistics.median(times)
+
+    def test_an_evaluating_layer_is_no_slower_than_torchs(self):
+        with torch.backends.cudnn.flags(enabled=True), torch.no_grad():
+            for kind, hidden, batch, steps in (
+                ("GRU", 32, 1, 100), ("LSTM", 32, 2, 100), ("GRU", 128, 2, 100), ("LSTM", 512, 1, 1), ("GRU", 512, 64, 1),
+                ("LSTM", 512, 64, 100), ("LSTM", 1536, 256, 20), ("GRU", 1024, 16, 50),
+            ):  # fmt: skip
+                with self.subTest(kind=kind, hidden=hidden, batch=batch, steps=steps):
+                    fast = getattr(onchip, kind)(hidden, hidden).to(device=self.device, dtype=self.dtypes[0]).eval()
+                    torchs = getattr(torch.nn, kind)(hidden, hidden).to(device=self.device, dtype=self.dtypes[0]).eval()
+                    x = self.input(steps, batch, hidden)
+                    self.assertLess(self.graph_us(fast, x), 1.1 * self.graph_us(torchs, x), fast.explain())
+
+    def given_up(self, workspaces, run):
+        """run() while the device's copy engine overwrites, time and again, what its kernels exchange with what they wait for to
+        change: one of them misses a state and gives up waiting. `workspaces`: those that recurrent_layer allocates."""
+        ones, side = torch.full((64 << 20,), 255, dtype=torch.uint8).pin_memory(), torch.cuda.Stream()
+        found = run()
+        time.sleep(0.002)  # the recurrence has its weights
+        with torch.cuda.stream(side):
+            for _ in range(100):
+                workspaces[-1][: len(ones)].copy_(ones[: len(workspaces[-1])], non_blocking=True)
+        torch.cuda.synchronize()
+        return found
+
+    def test_what_gives_up_waiting_is_nan_and_an_error_also_in_a_replayed_graph(self):
+        for kind in KINDS:
+            fast, _ = pair(self.dtypes[0], self.device, 64, 256, kind=kind)
+            x, workspaces, empty = self.input(10000, 8, 64), [], torch.empty
+
+            def allocate(*given, **options):
+                workspaces.append(empty(*given, **options))
+                return workspaces[-1]
+
+            def is_error(found):
+                for tensor in found:
+                    self.assertTrue(tensor.isnan().all())
+                with self.assertRaisesRegex(onchip.CudaError, "gave up waiting"):
+                    fast.check()
+                fast.check()
+
+            wanted = flat(fast(x))
+            with mock.patch.object(torch, "empty", allocate):
+                is_error(flat(self.given_up(workspaces, lambda: fast(x))))
+                self.given_up(workspaces, lambda: fast(x))
+                with self.assertRaisesRegex(onchip.CudaError, "gave up waiting"):
+                    fast(x)
+                loss = fast(x)[0].float().sum()
+                is_error(self.given_up(workspaces, lambda: torch.autograd.grad(loss, list(fast.parameters()))))
+                with torch.no_grad():
+                    graph = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graph):
+                        of_graph = flat(fast(x))
+                    is_error(self.given_up(workspaces, lambda: graph.replay() or of_graph))
+                    graph.replay()
+                    fast.check()
+            for found in (of_graph, flat(fast(x))):
+                for one, other in zip(found, wanted):
+                    self.assertTrue(torch.equal(one, other))
+
+    def test_a_part_of_the_chip_takes_torchs_path_and_says_so(self):
+        try:
+            from torch.cuda import green_contexts
+        except ImportError:
+            self.skipTest("this torch has no green contexts")
+        if not green_contexts.SUPPORTED:
+            self.skipTest("this torch was built without green contexts")
+        for kind in KINDS:
+            fast, exact = pair(self.dtypes[0], self.device, 64, 1024, kind=kind)
+            x = self.input(9, 8, 64)
+            wanted = fast(x)
+            self.assertRegex(fast.explain(), "^on the chip")
+            part = green_contexts.GreenContext.create(16, torch.cuda.current_device())
+            part.set_context()
+            try:
+                found = fast(x)
+                torch.cuda.synchronize()
+            finally:
+                part.pop_context()
+            self.assertEqual(fast.explain(), "torch: the kernels take more SMs than this context has")
+            self.same(found, exact(x.double()))
+            for one, other in zip(flat(fast(x)), flat(wanted)):
+                self.assertTrue(torch.equal(one, other))
+            self.assertRegex(fast.explain(), "^on the chip")
 
 
 if __name__ == "__main__":

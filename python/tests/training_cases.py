@@ -25,13 +25,13 @@ class FakeTraining:
     workspace_bytes, plan = 64, "fake"
 
     @staticmethod
-    def library(cell, precision, input, hidden, batch, steps, directions, length_bytes):
+    def library(is_inference, cell, precision, input, hidden, batch, steps, directions, length_bytes):
         return "cuDNN is chosen" if steps == 1 and length_bytes == 0 else ""
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
         assert cell in ("lstm", "gru") and precision == "fp64"
-        if hidden > 64:
-            raise api.DoesNotFit(f"{hidden} units do not fit")
+        if hidden > 64 or batch > 16:
+            raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
 

@@ -9,6 +9,7 @@
 #include "tests/kernels/runs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -233,6 +234,54 @@ TEST_CASE("two recurrences of one program keep apart", "[gpu]") {
   second.check_status(stream.get());
   CHECK(one.results() == wanted);
   CHECK(other.results() == wanted);
+}
+
+TEST_CASE("what gives up waiting on a GPU leaves NaN until somebody asks, also in a graph", "[gpu]") {
+  const auto check_given_up = [](const auto& c) {
+    CAPTURE(c.text());
+    const Given g = given(c.network, 9);
+    RecurrenceProgram program = make_uncompiled_program(c.layout(), g.biases(), device_info().architecture);
+    constexpr std::string_view kBound = "kPolls = 1 << 20";
+    std::string source(program.kernel_request.source);
+    source.replace(source.find(kBound), kBound.size(), "kPolls = 1");
+    program.kernel_request.source = source;
+    program.kernel = compile(program.kernel_request);
+    program.order = compile(program.order_request);
+    const auto made = std::make_shared<const RecurrenceProgram>(std::move(program));
+    const DeviceBuffer<std::byte> memory(Recurrence::workspace_bytes(*made, 9));
+    const Stream stream;
+    const Recurrence recurrence(made, memory.data(), memory.size(), 9, stream.get());
+    const OnDevice data(c.network, g);
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
+    recurrence.enqueue(stream.get(), data.sequences);
+    ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph));
+    ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    for (const bool is_replayed : {false, true}) {
+      for (const DeviceBuffer<std::byte>* const out : {&data.output, &data.final_state, &data.final_cell}) {
+        ONCHIP_CUDA_CHECK(cudaMemsetAsync(out->data(), 0, out->size(), stream.get()));
+      }
+      if (is_replayed) {
+        ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable, stream.get()));
+      } else {
+        recurrence.enqueue(stream.get(), data.sequences);
+      }
+      CHECK_THROWS_AS(recurrence.check_status(stream.get()), CudaError);
+      CHECK_NOTHROW(recurrence.check_status(stream.get()));
+      const Got got = data.results();
+      for (const std::vector<std::byte>* const bytes : {&got.states, &got.final_state, &got.final_cell}) {
+        CHECK(std::ranges::all_of(from_elements(*bytes, c.network.precision),
+                                  [](float value) { return std::isnan(value); }));
+      }
+    }
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+  };
+  for_every_kind(check_given_up);
+  for (const SparseCase& c : every_pipeline()) {
+    check_given_up(c);
+  }
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct StreamedArguments {
   unsigned long long* alive;       // [tile]: a bit per image, zero before
   unsigned* arrivals;              // [tile], zero before
   Settling* settling;              // [tile][kSettlings], zero before
+  unsigned* status;                // set to 1 if a wait was given up
   float clip = 0, slack = 0;
   float shift = 0;        // added to biases
   unsigned one = 0;       // an input that is set, fp16

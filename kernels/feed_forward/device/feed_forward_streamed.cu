@@ -282,13 +282,20 @@ __device__ inline void arrive(u32* arrivals) {
     add_release(arrivals, 1);
   }
 }
-// Whether the tile has ended before.
-__device__ inline bool wait(const u32* arrivals, u32 times) {
+// Polls in vain, most of a second, before a block gives up: from then on it waits for none.
+constexpr int kPolls = 1 << 20;
+// Whether the tile has ended before. `polls`: in shared memory.
+__device__ inline bool wait(const u32* arrivals, u32 times, int& polls, u32* status) {
   u32 seen = 0;
   if (threadIdx.x == 0) {
+    int left = polls;
     do {
       asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
-    } while (seen < times * kSms);
+    } while (seen < times * kSms && --left > 0);
+    if (left <= 0) {
+      polls = 0;
+      *status = 1;
+    }
   }
   if (kSettles) {
     return __syncthreads_or(seen >= kSettled);
@@ -304,6 +311,10 @@ __device__ inline u32 settlings_before(int first_layer, int layer) {
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(const __grid_constant__ Arguments a) {
   __shared__ u32 ended[kMostTiles / 32];  // tiles of a window, as far as this batch group knows
+  __shared__ int polls;                   // of the first thread
+  if (threadIdx.x == 0) {
+    polls = kPolls;
+  }
   const int warp = threadIdx.x / 32;
   const u32 batch_group = blockIdx.x / kSms, batch_groups = gridDim.x / kSms, member = blockIdx.x % kSms;
   const u32 count = *a.count, tiles = (count + kImages - 1) / kImages;
@@ -353,9 +364,9 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_streamed(
       u32* const arrivals = a.arrivals + tile;
       bool has_ended = false;
       if (layer > a.first_layer) {
-        has_ended = wait(arrivals, layer - a.first_layer);
+        has_ended = wait(arrivals, layer - a.first_layer, polls, a.status);
       } else if (at < before) {
-        wait(arrivals - before, layers);  // which had its place
+        wait(arrivals - before, layers, polls, a.status);  // which had its place
       }
       if (kSettles && !has_ended && layer > a.first_layer && (layer - 1) % kSettlesEach == 0) {
         Settling* const settling = a.settling + tile * kSettlings;

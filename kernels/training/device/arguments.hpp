@@ -79,6 +79,15 @@ struct SparseWeightsArguments {
   long long gradient_words = 0;
 };
 
+// Of what stands behind a half (outcome.cu).
+struct OutcomeArguments {
+  unsigned *status, *report;  // as TrainingArguments::status; where the host reads it
+  struct {
+    unsigned short* at;
+    long long count;
+  } written[14];  // by the half, of two directions
+};
+
 // Of what chooses the body of a conditional node (graph_switch.cu).
 struct GraphChoice {
   unsigned long long handle;

@@ -59,6 +59,17 @@ FoundPlan plan_training(const Chip& chip, const Training& training, const Traini
   return own && own->prediction.iteration.us <= (1 - kLibraryDoubt) * library_us ? own : FoundPlan(std::move(library));
 }
 
+Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool is_inference) {
+  const FoundPlan own = plan_training_on_chip(chip, training);
+  if (!own) {
+    return Found<CallPrices>::nothing(own.why());
+  }
+  const auto price_us = [&](const TrainingPlan& plan) {
+    return is_inference ? inference_price(chip, training, plan).us : predict(chip, training, plan).iteration.us;
+  };
+  return CallPrices{price_us(own->plan), price_us(CudnnTrainingPlan{})};
+}
+
 std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training, Stash stash) {
   std::vector<RankedTraining> ranking{
       {CublasPlan::kName, {}, cublas_price(chip, training), "its products alone, without cells"}};

@@ -42,6 +42,14 @@ Found<PlannedTraining> plan_training(const Chip& chip, const Training& training,
 Found<PlannedTraining> plan_training_on_chip(const Chip& chip, const Training& training,
                                              const TrainingConstraints& constraints = {});
 
+// Microseconds of a call over all steps, with all gradients or, of inference, without: with the plan that is launched,
+// and with cuDNN.
+struct CallPrices {
+  double own_us = 0, library_us = 0;
+  bool takes_library() const { return own_us > (1 - kLibraryDoubt) * library_us; }
+};
+Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool is_inference);
+
 // The kernels' family for this training, cuDNN's and cuBLAS, the fastest first, then what has no plan: cuBLAS has none,
 // for it computes the products alone.
 struct RankedTraining {

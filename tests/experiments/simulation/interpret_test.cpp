@@ -8,6 +8,8 @@
 #include "tests/kernels/given.hpp"
 #include "tests/nightly.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -17,13 +19,13 @@
 namespace onchip {
 namespace {
 
-Got interpret(InterpretedKernel& kernel, const Recurrent& network, const Given& g) {
+Got interpret(InterpretedKernel& kernel, const Recurrent& network, const Given& g, bool gives_up = false) {
   const std::size_t state = static_cast<std::size_t>(network.batch) * network.hidden * info(network.precision).bytes;
   const bool has_cell = network.cell == Cell::lstm;
   std::vector<std::byte> input = to_elements(g.input, network.precision);
   std::vector<std::byte> initial = to_elements(g.initial, network.precision);
   std::vector<std::byte> initial_cell = to_elements(g.initial_cell, network.precision);
-  const std::byte poison{0xff};  // a NaN until it is written
+  const std::byte poison{static_cast<unsigned char>(gives_up ? 0 : 0xff)};  // not what is to be written: NaN
   Got got{std::vector<std::byte>(static_cast<std::size_t>(g.steps) * state, poison),
           std::vector<std::byte>(state, poison), std::vector<std::byte>(has_cell ? state : 0, poison)};
   const auto pointer = [&](std::vector<std::byte>& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
@@ -43,7 +45,11 @@ Got interpret(InterpretedKernel& kernel, const Recurrent& network, const Given& 
   sequences.final_cell = pointer(got.final_cell);
   sequences.lengths = g.lengths;
   sequences.backward = g.backward;
-  kernel.run(sequences);
+  if (gives_up) {
+    CHECK_THROWS_AS(kernel.run(sequences), CudaError);
+  } else {
+    kernel.run(sequences);
+  }
   for (std::vector<std::byte>* const bytes : all) {
     kernel.forget(*bytes);
   }
@@ -355,6 +361,34 @@ TEST_CASE("a kernel with one instruction wrong is not right when it is interpret
                 {{"", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "// "}});
   check_changes(dense_case({.cell = Cell::relu, .density = 0.3, .storage = Storage::bitmap}),
                 {{"", "@p ld.shared.u32", "@!p ld.shared.u32"}, {"", "shl.b32 bit, bit, 7;", "shl.b32 bit, bit, 6;"}});
+}
+
+TEST_CASE("a kernel that gives up waiting leaves nothing but NaN, whatever its exchange") {
+  const auto check_given_up = [](const auto& c) {
+    CAPTURE(c.text());
+    CompileRequest request = compile_request(c.network, c.plan, kInterpretedArchitecture);
+    const std::string source = changed(std::string(request.source), "", "kPolls = 1 << 20", "kPolls = 1");
+    request.source = source;
+    const Given g = given(c.network, 5);
+    InterpretedKernel kernel(c.layout(), g.biases(), 8, Work::whole, compile_ptx(request));
+    const Got got = interpret(kernel, c.network, g, true);
+    for (const std::vector<std::byte>* const bytes : {&got.states, &got.final_state, &got.final_cell}) {
+      CHECK(std::ranges::all_of(from_elements(*bytes, c.network.precision),
+                                [](float value) { return std::isnan(value); }));
+    }
+  };
+  for (const Cell cell : {Cell::relu, Cell::lstm, Cell::gru}) {
+    check_given_up(sparse_case({.cell = cell, .batch = 3}));
+    check_given_up(dense_case({.cell = cell, .batch = 3}));
+  }
+  SparseCase c = sparse_case({.cell = Cell::tanh, .precision = Precision::fp32, .batch = 3});
+  c.plan.exchange = ExchangeProtocol::atomic_barrier;
+  check_given_up(c);
+  for (const SparseCase& pipelined : every_pipeline()) {
+    if (pipelined.plan.exchange == ExchangeProtocol::bulk_copy && pipelined.network.batch < 8) {
+      check_given_up(pipelined);
+    }
+  }
 }
 
 }  // namespace

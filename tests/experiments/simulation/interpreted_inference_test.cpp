@@ -176,6 +176,29 @@ TEST_CASE("interpreted streamed kernels have the categories of the reference", "
   }
 }
 
+TEST_CASE("a streamed kernel that gives up waiting has no results", "[fast]") {
+  const FeedForward network = read_network("spdnn:256x4");
+  const NetworkStructure structure = find_structure(network);
+  StreamedPlan plan = choose_streamed_plan(find_chip("h100_sxm").chip, network, structure);
+  plan.warps = 2;
+  plan.sms = kSms;
+  const BlocksLayout layout = pack_blocks(network, structure, streamed_geometry(network, structure, plan.chain));
+  InferenceProgram program = streamed_program(layout, plan, 40, kSms, "sm_90");
+  constexpr std::string_view kBound = "kPolls = 1 << 20";
+  std::string source;
+  for (ProgramKernel& kernel : program.kernels) {
+    if (const std::size_t place = kernel.request.source.find(kBound); place != std::string_view::npos) {
+      if (source.empty()) {
+        source = std::string(kernel.request.source).replace(place, kBound.size(), "kPolls = 1");
+      }
+      kernel.request.source = source;  // the same of all
+    }
+  }
+  InferenceExecutor inference = inference_on<InterpretedProgram>(program);
+  inference.upload(random_images(40, 256, 3));
+  CHECK_THROWS_WITH(inference.infer(), Catch::Matchers::Contains("gave up waiting"));
+}
+
 TEST_CASE("interpreted unstructured kernels have the categories of the reference, of any network", "[fast]") {
   std::uint64_t seed = 100;
   for (const std::string& text : kAnyNetworks) {

@@ -134,6 +134,56 @@ TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
   CHECK(writes_all(packed_program(training, size, in), true));
 }
 
+TEST_CASE("of a half that gives up waiting, or has a length that is none, all results are NaN", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const TrainingHalf half = GENERATE(TrainingHalf::forward, TrainingHalf::backward);
+  const bool gives_up = GENERATE(true, false), has_wrong_length = GENERATE(false, true);
+  const TrainingSize size{.input = 6,
+                          .hidden = 16,
+                          .batch = 5,
+                          .steps = 6,
+                          .cell = cell,
+                          .directions = 2,
+                          .length_bytes = has_wrong_length ? 4 : 0};
+  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
+  const TrainingArrays& a = training.arrays;
+  std::string source;
+  KernelProgram program =
+      gives_up ? with_change(training.program, "kPolls = 1 << 20", "kPolls = 1", source) : training.program;
+  const int kernel = program.add_kernel(outcome_request("sm_90"), "outcome");
+  const int report = program.add_array(std::size_t{4});
+  program.nodes = [&](ArrayPlaces at) {
+    std::vector<ProgramNode> all = training.program.nodes(at);
+    std::erase_if(all, [&](const ProgramNode& node) { return node.label != "status" && half_of(node.label) != half; });
+    const std::vector<std::vector<std::byte*>> places{{at.begin(), at.end()}};
+    all.push_back(outcome_node(kernel, size, {&training, 1}, places, half, 0,
+                               array_at<std::uint32_t>(at, program.results), array_at<std::uint32_t>(at, report)));
+    return all;
+  };
+  InterpretedProgram interpreted(program);
+  TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
+  if (has_wrong_length) {
+    in.lengths = {3, 6, 7, 5, 3};
+  }
+  write_training(interpreted, a, size, Precision::fp16, in);
+  interpreted.write(report, std::vector<std::byte>(4));
+  interpreted.write(a.y, std::vector<std::byte>(program.arrays[a.y].bytes));
+  interpreted.write(a.dx, std::vector<std::byte>(program.arrays[a.dx].bytes));
+  CHECK(interpreted.run()[0] == 0);  // as it was before
+  std::array<std::uint32_t, 1> found{};
+  interpreted.read(report, std::as_writable_bytes(std::span(found)));
+  const bool is_wrong = gives_up || has_wrong_length;
+  CHECK((found[0] != 0) == is_wrong);
+  const std::initializer_list<int> forward{a.y, a.hn, a.cn, a.cells, a.gates},
+      backward{a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0};
+  for (const int array : half == TrainingHalf::forward ? forward : backward) {
+    const std::vector<float> values = read_elements(interpreted, array, Precision::fp16);
+    CAPTURE(array);
+    CHECK(std::ranges::count_if(values, [](float value) { return std::isnan(value); }) ==
+          (is_wrong ? std::ssize(values) : 0));
+  }
+}
+
 TEST_CASE("a length that is none is reported", "[fast]") {
   const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
   const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");

@@ -262,6 +262,34 @@ TEST_CASE("what no kernel trains is a library's, and the planner says why with i
   CHECK(says(choose_on_chip(h100(), many).why(), "at most 2147483647 samples"));
 }
 
+TEST_CASE("a call without gradients has a price of its own, by which cuDNN is chosen for it", "[fast]") {
+  int others = 0, layers = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Training training = drawn(seed);
+    training.network.batch = seed % 3 == 0 ? 1 : training.network.batch;
+    const auto of = [&](bool is_inference) {
+      return call_prices(seed % 2 == 0 ? h100() : find_chip("h200").chip, training, is_inference);
+    };
+    const Found<CallPrices> with = of(false), without = of(true);
+    if (training.mask || !with) {
+      continue;
+    }
+    CAPTURE(seed, training.network.hidden, training.network.batch, training.network.steps);
+    CHECK(without->own_us < with->own_us);
+    CHECK(without->library_us < with->library_us);
+    others += with->takes_library() != without->takes_library() ? 1 : 0;
+    ++layers;
+    training.network.steps = 1;  // for which all weights would go to the SMs
+    CHECK(of(true)->takes_library());
+    CHECK(of(true)->own_us < without->own_us);
+  }
+  CHECK(layers >= 30);
+  CHECK(others > 0);
+  CHECK_FALSE(call_prices(h100(), lstm(512, 64), true)->takes_library());
+  CHECK(call_prices(h100(), lstm(1536, 256), true)->takes_library());
+  CHECK(says(call_prices(h100(), lstm(8192, 64), true).why(), "there are 132"));
+}
+
 TEST_CASE("the ranking has the kernels' plan and cuDNN, the fastest first, and cuBLAS without a plan", "[fast]") {
   for (const auto& [training, is_first] :
        {std::pair{lstm(512, 64), true}, {lstm(2048, 512), false}, {lstm(8192, 64), false}}) {
