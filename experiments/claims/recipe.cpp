@@ -4,6 +4,7 @@
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
@@ -54,15 +55,7 @@ class RecipeReader {
 
   template <typename Read>
   void at(const toml::source_region& place, Read&& read) const {
-    try {
-      read();
-    } catch (const InputError& error) {
-      if (std::string_view(error.what()).starts_with(file_name_ + ":")) {
-        throw;
-      }
-      throw InputError(file_name_, std::max<long>(1, place.begin.line), std::max<long>(1, place.begin.column),
-                       error.what());
-    }
+    at_place(file_name_, place, read);
   }
 
  private:
@@ -118,11 +111,7 @@ Enum word_of(const toml::node& node, const std::array<std::string_view, kCount>&
   const std::string word = text_of(node);
   const auto found = std::ranges::find(names, word);
   if (found == names.end()) {
-    std::string all;
-    for (const std::string_view known : names) {
-      all += (all.empty() ? "" : ", ") + std::string(known);
-    }
-    throw InputError("found " + in_quotes(word) + ": expected one of " + all);
+    throw InputError("found " + in_quotes(word) + ": expected one of " + joined(names));
   }
   return static_cast<Enum>(found - names.begin());
 }
@@ -271,6 +260,7 @@ Recipe read_recipe(const std::filesystem::path& file) {
              {"value", text(recipe.value)},
              {"over", [&](const toml::node& n) { recipe.takes_most = word_of<int>(n, kOver) == 1; }},
              {"rows", [&](const toml::node& n) { recipe.rows = list_of<std::string>(n, text_of); }},
+             {"script", text(recipe.script)},
              {"tested",
               [&](const toml::node& n) {
                 recipe.tested = list_of<Engine>(n, [](const toml::node& e) { return word_of<Engine>(e, kEngines); });

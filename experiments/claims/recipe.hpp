@@ -55,7 +55,7 @@ struct RecipeWay {
   std::string chip;  // instead of the claim's
   std::string term;  // instead of the sum
   int gpus = 1;
-  // Of training: the column of the recipe's only file that has it.
+  // Of training: the column of the recipe's only file, or of what its script prints.
   std::string column;
 };
 
@@ -75,6 +75,7 @@ struct Recipe {
   std::string value;              // expression; "": nothing is computed
   bool takes_most = false;        // the largest value over the networks counts, not the least
   std::vector<std::string> rows;  // files of measured rows, below experiments/data
+  std::string script;             // of training: prints such rows, below experiments/recipes
   std::vector<Engine> tested;     // whose values decide
   std::vector<ClaimedNetwork> networks;
   std::vector<RecipeWay> ways;

@@ -38,6 +38,9 @@ std::vector<MeasuredRow> read_measured(const std::filesystem::path& path) {
   const auto beside = manifest_path(path);
   const std::string architecture = std::filesystem::exists(beside) ? read_manifest(beside).architecture : "";
   std::vector<MeasuredRow> rows;
+  if (file.has("wall_ms") || file.has("layers")) {
+    return rows;
+  }
   for (std::size_t i = 0; i < file.size(); ++i) {
     const std::string& correct = file.has("correct") ? file.text(i, "correct") : "true";
     if (file.text(i, "step_us").empty() || file.text(i, "plan").empty() || file.text(i, "mask") != "uniform" ||
@@ -143,10 +146,6 @@ const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurren
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 constexpr int kGranule = 32;
 
-bool is_feed_forward(const Recipe& recipe) {
-  return !recipe.networks.empty() && !recipe.networks.front().feed_forward.empty();
-}
-
 bool has_columns(const Recipe& recipe) {
   return !recipe.ways.empty() && !recipe.ways.front().column.empty();
 }
@@ -155,8 +154,7 @@ bool has_columns(const Recipe& recipe) {
 
 // Of the network's row, which has its hidden, batch, steps, layers and precision. NaN where the file has none. Throws
 // InputError where it has no such column.
-double measured_column(const std::filesystem::path& file, const ClaimedNetwork& network, const std::string& column) {
-  const CsvReader rows(file);
+double measured_column(const CsvReader& rows, const ClaimedNetwork& network, const std::string& column) {
   const auto precision = [&](std::size_t row) {  // torch's words, or ours
     const std::string& word = rows.text(row, rows.has("precision") ? "precision" : "dtype");
     return word == "float16" ? "fp16" : word == "bfloat16" ? "bf16" : word;
@@ -170,6 +168,10 @@ double measured_column(const std::filesystem::path& file, const ClaimedNetwork& 
     }
   }
   return std::numeric_limits<double>::quiet_NaN();
+}
+
+bool has_column(const std::filesystem::path& file, const std::string& column) {
+  return file.extension() == ".csv" && CsvReader(file).has(column);
 }
 
 // ---- feed-forward networks: 60,000 synthetic digits -----------------------------------------------------------------
@@ -216,6 +218,23 @@ double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& wa
   }
 }
 
+// The ms of an inference by the way's plan, as `measure --network` writes it; NaN where no file has it.
+double measured_ms(std::span<const std::filesystem::path> files, const std::string& network, const RecipeWay& way) {
+  for (const std::filesystem::path& file : files) {
+    if (!has_column(file, "way")) {
+      continue;
+    }
+    const CsvReader rows(file);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (rows.text(row, "network") == network && rows.text(row, "way") == way.plan &&
+          rows.text(row, "correct") == "true") {
+        return rows.number(row, "wall_ms");
+      }
+    }
+  }
+  return kNoValue;
+}
+
 // Weights times images, in 10^12, as the challenge counts.
 double tera_edges(const std::string& text) {
   const FeedForward& network = networks.of(text, [&] { return read_network(text); });
@@ -253,16 +272,21 @@ std::vector<double> evaluate(const Recipe& recipe,
   return results;
 }
 
-double model_value(const Chip& chip, Recurrent network, const RecipeWay& way, const Constraints& constraints) {
+// What the model takes for a way; nothing where nothing fits.
+std::optional<PlannedNetwork> planned_way(const Chip& chip, Recurrent network, const RecipeWay& way,
+                                          const Constraints& constraints) {
   network.density = way.density.value_or(network.density);
   if (way.is_capacity) {
-    const Capacity capacity = find_capacity(chip, network, kGranule, constraints);
-    return capacity.largest ? capacity.largest->network.hidden : kNoValue;
+    return find_capacity(chip, network, kGranule, constraints).largest;
   }
-  const Prediction prediction = (way.is_library ? fastest_library(chip, network)
-                                                : choose_plan(chip, network, RowProfile::uniform(network), constraints))
-                                    .prediction;
-  return prediction.footprint.fits ? prediction.step_us : kNoValue;
+  PlannedNetwork planned = way.is_library ? fastest_library(chip, network)
+                                          : choose_plan(chip, network, RowProfile::uniform(network), constraints);
+  return planned.prediction.footprint.fits ? std::optional(std::move(planned)) : std::nullopt;
+}
+
+double model_value(const Chip& chip, const Recurrent& network, const RecipeWay& way, const Constraints& constraints) {
+  const std::optional<PlannedNetwork> planned = planned_way(chip, network, way, constraints);
+  return !planned ? kNoValue : way.is_capacity ? planned->network.hidden : planned->prediction.step_us;
 }
 
 double counted(const Recipe& recipe, const std::vector<double>& values) {
@@ -334,7 +358,9 @@ Replication verdict_of(Replication replication) {
 
 struct Sources {
   std::string chip;  // that was measured
-  std::vector<const std::vector<MeasuredRow>*> rows;
+  bool is_renewed = false;
+  std::vector<std::filesystem::path> files;
+  std::vector<const std::vector<MeasuredRow>*> rows;  // of recurrent networks, file by file
 
   const MeasuredRow* find(const Recurrent& network, const RecipeWay& way) const {
     for (const auto* of : rows) {
@@ -349,22 +375,21 @@ struct Sources {
 // The recipe's files come first to last; the first one that has a row of a network and way says it.
 Sources sources(const Recipe& recipe, MeasuredRows& measured, const std::optional<Renewed>& renewed) {
   Sources sources;
-  if (renewed && !has_columns(recipe)) {
+  sources.is_renewed = renewed && (!has_columns(recipe) || std::ranges::any_of(renewed->files, [&](const auto& file) {
+                         return has_column(file, recipe.ways.front().column);
+                       }));
+  if (sources.is_renewed) {
     sources.chip = renewed->chip;
-    for (const auto& file : renewed->files) {
+    sources.files = renewed->files;
+  } else {
+    std::ranges::transform(recipe.rows, std::back_inserter(sources.files),
+                           [](const std::string& file) { return data_folder() / file; });
+    sources.chip = sources.files.empty() ? "" : sources.files.front().parent_path().filename().string();
+  }
+  for (const std::filesystem::path& file : sources.files) {
+    if (!has_columns(recipe)) {
       sources.rows.push_back(&measured.of(file));
     }
-    return sources;
-  }
-  for (const std::string& file : recipe.rows) {
-    const auto path = data_folder() / file;
-    if (sources.chip.empty()) {
-      sources.chip = path.parent_path().filename().string();
-    }
-    if (has_columns(recipe)) {
-      continue;
-    }
-    sources.rows.push_back(&measured.of(path));
   }
   return sources;
 }
@@ -390,9 +415,11 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     column.counted = counted(recipe, column.values);
   };
   if (has_columns(recipe)) {
-    const std::filesystem::path file = data_folder() / recipe.rows.front();
+    const auto file = std::ranges::find_if(
+        sources.files, [&](const auto& one) { return has_column(one, recipe.ways.front().column); });
+    const CsvReader rows(file == sources.files.end() ? sources.files.front() : *file);
     fill(Engine::measured, chip_of(sources.chip).name, [&](const ClaimedNetwork& network, const RecipeWay& way) {
-      return measured_column(file, network, way.column);
+      return measured_column(rows, network, way.column);
     });
     replication.rows = static_cast<int>(recipe.networks.size());
     return verdict_of(std::move(replication));
@@ -405,6 +432,11 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
     });
   }
   if (is_feed_forward(recipe)) {
+    if (!sources.files.empty()) {
+      fill(Engine::measured, chip_of(sources.chip).name, [&](const ClaimedNetwork& network, const RecipeWay& way) {
+        return measured_ms(sources.files, network.feed_forward, way);
+      });
+    }
     return verdict_of(std::move(replication));
   }
   const Chip chip = chip_of(sources.chip.empty() ? "h200" : sources.chip);
@@ -469,25 +501,56 @@ std::vector<Replication> replicate(std::span<const Recipe> recipes, MeasuredRows
   std::vector<Replication> replications(recipes.size());
   parallel_for(static_cast<int>(recipes.size()), change ? 1 : all_cores(), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
-    replications[at] = replicate_one(recipes[at], of[at], change);
+    Replication& one = replications[at] = replicate_one(recipes[at], of[at], change);
+    if (renewed && (!of[at].is_renewed || std::isnan(one.column(Engine::measured).counted))) {
+      const std::string why = why_not_measured(recipes[at]);
+      one.not_measured = why.empty() ? "some of its rows have no measured time" : why;
+    }
   });
   return replications;
 }
 
-std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& measured) {
+std::vector<MeasuredRow> rows_of(const Recipe& recipe, MeasuredRows& measured, const Chip& chip) {
   std::vector<MeasuredRow> rows;
   std::set<const MeasuredRow*> known;
-  for (const Recipe& recipe : recipes) {
-    const Sources of = sources(recipe, measured, {});
-    for (const Recurrent& network : recipe.networks) {
-      for (const RecipeWay& way : recipe.ways) {
-        if (const MeasuredRow* row = of.find(network, way); row != nullptr && known.insert(row).second) {
+  const Sources of = sources(recipe, measured, {});
+  for (const Recurrent& network : recipe.networks) {
+    for (const RecipeWay& way : recipe.ways) {
+      if (const MeasuredRow* row = of.find(network, way)) {
+        if (known.insert(row).second) {
           rows.push_back(*row);
         }
+      } else if (const auto planned = planned_way(chip, network, way, way.constraints)) {
+        rows.push_back({planned->network, planned->plan, !is_on_chip(planned->plan)});
       }
     }
   }
   return rows;
+}
+
+std::string why_not_measured(const Recipe& recipe) {
+  if (recipe.value.empty()) {
+    return recipe.cause;
+  }
+  for (const RecipeWay& way : recipe.ways) {
+    if (!way.chip.empty()) {
+      return "it compares with a chip that is not here, " + way.chip;
+    }
+    if (way.gpus > 1) {
+      return "it takes " + std::to_string(way.gpus) + " GPUs";
+    }
+    if (!way.term.empty()) {
+      return "no measurement says what '" + way.term + "' alone takes";
+    }
+    if (!way.column.empty() && recipe.script.empty()) {
+      return "it has no script that measures its rows";
+    }
+  }
+  return "";
+}
+
+bool is_feed_forward(const Recipe& recipe) {
+  return !recipe.networks.empty() && !recipe.networks.front().feed_forward.empty();
 }
 
 std::vector<TermEffect> find_term_effects(std::span<const Recipe> all, MeasuredRows& measured,

@@ -29,7 +29,8 @@ struct MeasuredRow {
   bool is_library = false;
   double step_us = 0;
   std::uint64_t seed = 1;
-  std::string fingerprint, architecture;  // of the kernel's source, and what it was compiled for; "": not known
+  std::string fingerprint = {},
+              architecture = {};  // of the kernel's source, and what it was compiled for; "": not known
 };
 
 std::string describe(const MeasuredRow& row);  // network and plan
@@ -40,7 +41,7 @@ std::optional<bool> is_stale(const MeasuredRow& row);
 // Files are read once. Rows without a time, with wrong results or of other than uniform masks are left out.
 class MeasuredRows {
  public:
-  // Throws InputError where the file is none of these.
+  // None of a file of trainings or of inferences. Throws InputError where the file is none of these.
   const std::vector<MeasuredRow>& of(const std::filesystem::path& file);
 
  private:
@@ -63,6 +64,7 @@ struct Replication {
   int rows = 0;                         // measured rows that were used
   bool knows_stale = false;
   std::vector<std::string> stale;  // of these
+  std::string not_measured;        // of rows that are measured anew: why it has none
 
   const Column& column(Engine engine) const { return columns[static_cast<std::size_t>(engine)]; }
 };
@@ -79,8 +81,12 @@ using ChangeChip = std::function<void(Chip&)>;
 std::vector<Replication> replicate(std::span<const Recipe> recipes, MeasuredRows& measured,
                                    const std::optional<Renewed>& renewed = {}, const ChangeChip& change = {});
 
-// The measured rows that recipes take, each once: what `--measure` measures anew.
-std::vector<MeasuredRow> rows_of(std::span<const Recipe> recipes, MeasuredRows& measured);
+// What `--measure` measures anew for a recipe about recurrent networks: the rows that it takes, each once, and where it
+// has none the plan that the chip's model chooses, without a time.
+std::vector<MeasuredRow> rows_of(const Recipe& recipe, MeasuredRows& measured, const Chip& chip);
+// Why one GPU cannot measure a recipe; "": it can.
+std::string why_not_measured(const Recipe& recipe);
+bool is_feed_forward(const Recipe& recipe);
 
 // Each cost term made 20 % larger and smaller: the claims that then come out otherwise.
 struct TermEffect {

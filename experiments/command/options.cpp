@@ -6,17 +6,21 @@
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
 #include "model/plan/plan_text.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iostream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -138,11 +142,7 @@ int Options::choice(const std::string& name, std::string_view found,
                     std::initializer_list<std::string_view> names) const {
   const auto place = std::find(names.begin(), names.end(), found);
   if (place == names.end()) {
-    std::string expected;
-    for (const std::string_view candidate : names) {
-      expected += (expected.empty() ? "" : candidate == *(names.end() - 1) ? " or " : ", ") + std::string(candidate);
-    }
-    throw InputError("--" + name + ": found " + in_quotes(found) + ": expected " + expected);
+    throw InputError("--" + name + ": found " + in_quotes(found) + ": expected " + joined(names, ", ", " or "));
   }
   return static_cast<int>(place - names.begin());
 }
@@ -217,7 +217,8 @@ OptionGroup network_options() {
       ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .safetensors, "
                                 ".safetensors.index.json, .npy, .mtx or .smtx file, which gzip, xz or zstd may have "
                                 "compressed.")
-      ("tensor", text("NAME"), "Name the tensor where several can be recurrent weights.")
+      ("tensor", text("NAME"), "Name the tensor, or its module, where several can be recurrent weights: fit, predict and measure "
+                       "answer for each of them.")
       ("transpose", "Read the matrices of the file transposed, as Keras saves them: [hidden, gates * hidden], "
                     "or with --network [inputs, outputs].");
   // clang-format on
@@ -301,27 +302,11 @@ ChipFile with_changes(ChipFile chip, const Options& options) {
 
 SimulationOptions read_simulation(const Options& options) {
   SimulationOptions simulation;
+  const std::array parts{&simulation.sm.banks, &simulation.sm.issue, &simulation.sm.scoreboard,
+                         &simulation.sm.fetch, &simulation.exchange, &simulation.skew};
   for (const std::string& part : options.list("without")) {
-    switch (options.choice("without", part, {"banks", "issue", "scoreboard", "fetch", "exchange", "skew"})) {
-      case 0:
-        simulation.sm.banks = false;
-        break;
-      case 1:
-        simulation.sm.issue = false;
-        break;
-      case 2:
-        simulation.sm.scoreboard = false;
-        break;
-      case 3:
-        simulation.sm.fetch = false;
-        break;
-      case 4:
-        simulation.exchange = false;
-        break;
-      case 5:
-        simulation.skew = false;
-        break;
-    }
+    *parts[static_cast<std::size_t>(
+        options.choice("without", part, {"banks", "issue", "scoreboard", "fetch", "exchange", "skew"}))] = false;
   }
   simulation.sm.scheduling = static_cast<Scheduling>(options.choice(
       "scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1], kSchedulingNames[2]}));
@@ -341,7 +326,10 @@ int read_granule(const Options& options) {
   return static_cast<int>(options.whole("granule", 1, kMostGranule));
 }
 
-Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
+namespace {
+
+Configuration read_configuration_of(const std::string& tensor, const Options& options, bool needs_hidden,
+                                    bool takes_all_families) {
   Configuration configuration;
   Recurrent& network = configuration.network;
   network.cell = parse_cell(options.text("cell"));
@@ -361,7 +349,7 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
     const int hidden = network.hidden;
     const double density = network.density;
     configuration.weights_file = options.text("weights");
-    configuration.tensor = options.text("tensor");
+    configuration.tensor = tensor;
     configuration.transpose = options.flag("transpose");
     take_weights(configuration, configuration.weights_file);
     if (options.given("hidden") && hidden != network.hidden) {
@@ -397,6 +385,27 @@ Configuration read_configuration(const Options& options, bool needs_hidden, bool
   }
   check(configuration);
   return configuration;
+}
+
+}  // namespace
+
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
+  return read_configuration_of(options.text("tensor"), options, needs_hidden, takes_all_families);
+}
+
+std::vector<Configuration> read_configurations(const Options& options, bool needs_hidden, bool takes_all_families) {
+  std::vector<std::string> tensors{options.text("tensor")};
+  if (options.given("weights") && !read_stack(options)) {
+    const TensorChoice choice{tensors.front(), options.flag("transpose"), info(parse_cell(options.text("cell"))).gates};
+    if (auto found = recurrent_tensors(options.text("weights"), choice); found.size() > 1) {
+      tensors = std::move(found);
+    }
+  }
+  std::vector<Configuration> configurations;
+  for (const std::string& tensor : tensors) {
+    configurations.push_back(read_configuration_of(tensor, options, needs_hidden, takes_all_families));
+  }
+  return configurations;
 }
 
 }  // namespace onchip

@@ -247,9 +247,7 @@ class ResultFile {
     if (is_done_) {
       json["done"] = size_;
     }
-    OutputFile file(manifest_path_);
-    file.write(json_text(json));
-    file.commit();
+    write_file(manifest_path_, json_text(json));
   }
 
   std::filesystem::path path_, manifest_path_;

@@ -24,21 +24,20 @@ struct RowsMeasured {
 // The manifest of a file of measurements (manifest.hpp); nothing beside the standard output.
 inline void write_manifest_beside(const Output& output, const Manifest& manifest) {
   if (!output.path().empty()) {
-    OutputFile file(manifest_path(output.path()));
-    file.write(to_json_text(manifest));
-    file.commit();
+    write_file(manifest_path(output.path()), to_json_text(manifest));
   }
 }
 
-// `prepare(row)` needs no GPU, and runs on other threads; `measure(row, std::future of what that returns)` returns
-// RowsMeasured. What either throws is the row's problem. Returns the exit status: 1 if there were problems.
+// Of the rows of a file. `prepare(row)` needs no GPU, and runs on other threads; `measure(row, std::future of what that
+// returns)` returns RowsMeasured. What either throws is the row's problem. Returns the exit status: 1 if there were
+// problems.
 template <typename Prepare, typename Measure>
-int measure_rows(const CsvReader& file, const std::vector<std::string>& columns, Output& output, const Prepare& prepare,
-                 const Measure& measure) {
+int measure_rows(const std::string& file, std::size_t count, const std::vector<std::string>& columns, Output& output,
+                 const Prepare& prepare, const Measure& measure) {
   const Manifest manifest = current_manifest();
-  std::vector<std::future<decltype(prepare(std::size_t{0}))>> prepared(file.size());
+  std::vector<std::future<decltype(prepare(std::size_t{0}))>> prepared(count);
   const auto begin_row = [&](std::size_t i) {
-    if (i < file.size()) {
+    if (i < count) {
       prepared[i] = std::async(std::launch::async, [&prepare, i] { return prepare(i); });
     }
   };
@@ -48,7 +47,7 @@ int measure_rows(const CsvReader& file, const std::vector<std::string>& columns,
   }
   output.append(csv_line(columns));
   bool is_all_right = true;
-  for (std::size_t i = 0; i < file.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     begin_row(i + ahead);
     RowsMeasured rows;
     try {
@@ -60,7 +59,7 @@ int measure_rows(const CsvReader& file, const std::vector<std::string>& columns,
       output.append(csv_line(cells));
     }
     for (const std::string& problem : rows.problems) {
-      std::cerr << file.file() << ": row " << i + 1 << ": " << problem << '\n';
+      std::cerr << file << ": row " << i + 1 << ": " << problem << '\n';
       is_all_right = false;
     }
   }

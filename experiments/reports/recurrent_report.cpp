@@ -8,10 +8,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+<<<<<<< HEAD
 #include <tuple>
+=======
+#include <limits>
+>>>>>>> users
 
 namespace onchip {
 namespace {
+
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 // "yes, but registers are in doubt, 166 of 168 per thread: the compiler decides"
 std::string fits_text(const Footprint& footprint) {
@@ -120,13 +126,13 @@ std::string to_text(const FitAnswer& answer) {
   const bool sized = answer.answer.configuration.network.hidden > 0;
   const std::string of_answer = to_text(answer.answer);
   if (sized) {
-    return std::string(answer.fits()          ? "It fits: "
+    return std::string(answer.is_yes()        ? "It fits: "
                        : answer.answer.runs() ? "It does not fit, but runs: "
                                               : "It does not fit: ") +
            of_answer + remedies_text(answer.to_fit) +
            (!answer.instead ? ""
-                            : std::string(answer.fits() ? "\nFaster than to keep all weights on the SMs"
-                                                        : "\nThe fastest way to compute it all the same") +
+                            : std::string(answer.is_yes() ? "\nFaster than to keep all weights on the SMs"
+                                                          : "\nThe fastest way to compute it all the same") +
                                   ":\n  " + instead_text(*answer.instead) + '\n');
   }
   if (answer.next &&
@@ -140,8 +146,9 @@ std::string to_text(const FitAnswer& answer) {
                                  : "does not fit: too little of " + std::string(info(over.binding).name);
   const std::string why = "H=" + std::to_string(next.network.hidden) + ' ' + reason + "\n\n" + resources_text(over) +
                           remedies_text(answer.to_fit);
-  return answer.next ? (answer.fits() ? "The largest that fits: " : "The largest that runs: ") + of_answer + '\n' + why
-                     : "Not even " + why;
+  return answer.next
+             ? (answer.is_yes() ? "The largest that fits: " : "The largest that runs: ") + of_answer + '\n' + why
+             : "Not even " + why;
 }
 
 std::string to_text(const PredictAnswer& answer) {
@@ -163,6 +170,45 @@ Report report_of(const FitAnswer& answer) {
 
 Report report_of(const PredictAnswer& answer) {
   return report_of(to_text(answer), answer.answer, Binding::term, to_json(answer));
+}
+
+namespace {
+
+template <typename Answer>
+Report report_of_checkpoint(std::span<const Answer> answers, Binding binding) {
+  Report report{"", {}, {{"layers", Json::array()}}};
+  std::vector<RecurrentCase> cases;
+  std::string does_not_fit;
+  double step_us = 0;
+  for (const Answer& one : answers) {
+    const RecurrentCase& of = cases.emplace_back(one.answer);
+    report.json["layers"].push_back(to_json(one));
+    report.json["layers"].back()["tensor"] = of.configuration.tensor;
+    step_us += of.runs() ? of.planned.prediction.step_us : kNoTime;
+    does_not_fit += of.fits() ? "" : (does_not_fit.empty() ? "" : ", ") + in_quotes(of.configuration.tensor);
+  }
+  const bool runs = std::isfinite(step_us);
+  report.json["fits"] = does_not_fit.empty();
+  report.json["step_us"] = runs ? Json(rounded(step_us)) : Json();
+  report.csv = recurrent_columns(binding).table(cases);
+  report.text =
+      std::to_string(cases.size()) + " recurrent tensors of " + cases[0].configuration.weights_file + " on " +
+      cases[0].chip + "\n\n" +
+      to_aligned(recurrent_columns(binding).table(
+          cases, {"hidden", "tensor", "tier", "fits", "runs", "step_us", "low_us", "high_us"})) +
+      (runs ? "\nstep  " + fixed(step_us, 2) + " us for all, one after another\n" : "\n") + "fits  " +
+      (does_not_fit.empty() ? "yes: the weights of each stay on the chip while it runs" : "no: " + does_not_fit) + '\n';
+  return report;
+}
+
+}  // namespace
+
+Report report_of(std::span<const FitAnswer> answers) {
+  return report_of_checkpoint(answers, Binding::resource);
+}
+
+Report report_of(std::span<const PredictAnswer> answers) {
+  return report_of_checkpoint(answers, Binding::term);
 }
 
 // A row of CSV for each part, and the total's.

@@ -6,6 +6,7 @@
 #include "experiments/reports/shown.hpp"
 #include "model/answer/json.hpp"
 
+#include <span>
 #include <string>
 
 namespace onchip {
@@ -19,6 +20,9 @@ std::string resources_text(const Footprint& footprint);
 
 Report report_of(const FitAnswer& answer);
 Report report_of(const PredictAnswer& answer);
+// Of a checkpoint: a row for each layer and direction, which are computed one after another.
+Report report_of(std::span<const FitAnswer> answers);
+Report report_of(std::span<const PredictAnswer> answers);
 // A row of CSV for each part, and the total's.
 Report report_of(const WholeNetworkAnswer& answer);
 

@@ -5,6 +5,7 @@
 #include "model/answer/case_columns.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/table.hpp"
 
 #include <algorithm>
@@ -133,11 +134,7 @@ void add_ablation(std::span<const ScoredRow> rows, const Ablation& ablation, Rep
     row.insert(row.begin(), name);
     table.rows.push_back(std::move(row));
   }
-  std::string names;
-  for (const std::string& name : ablation.names()) {
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  report.text += "\nWithout " + names + ":\n\n" + to_aligned(table);
+  report.text += "\nWithout " + joined(ablation.names()) + ":\n\n" + to_aligned(table);
 }
 
 Report report_worth(std::span<const ScoredRow> rows, std::span<const Ablation> ablations) {
@@ -347,19 +344,6 @@ Columns<ValidationRow> row_columns(const ValidationData& data) {
   return columns;
 }
 
-std::vector<std::string> shown_cells(const ValidationRow& row) {
-  const Comparison& of = row.comparison;
-  return {row.network + " on " + row.chip,
-          std::string(mask_name(row.configuration)),
-          fixed(of.measured, 3),
-          fixed(of.predicted, 3),
-          fixed(of.low, 3),
-          fixed(of.high, 3),
-          fixed(of.error_percent(), 1),
-          of.inside() ? "yes" : "no",
-          row.stale ? "stale" : ""};
-}
-
 }  // namespace
 
 Report report(const ValidationData& data, const Scores& scores, std::size_t shown_rows) {
@@ -374,7 +358,8 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   report.json["stale"] = stale;
   report.json["stale_unknown"] = data.unknown;
   report.json["failed"] = data.failed;
-  add_rows(row_columns(data), data.rows, report);
+  const Columns<ValidationRow> columns = row_columns(data);
+  add_rows(columns, data.rows, report);
   for (std::size_t i = 0; data.compares_code && i < data.rows.size(); ++i) {
     report.json["rows"][i].emplace("machine_code", "");  // of libraries
   }
@@ -399,9 +384,10 @@ Report report(const ValidationData& data, const Scores& scores, std::size_t show
   for (const std::string& unknown : data.unknown) {
     report.text += "whether rows are stale is unknown: " + unknown + '\n';
   }
-  add_worst(data.rows, shown_rows,
-            {"configuration", "mask", "measured us", "predicted us", "low", "high", "error %", "inside", ""},
-            shown_cells, report);
+  add_worst(columns,
+            {"chip", "cell", "hidden", "batch", "density", "precision", "mask", "measured_us", "predicted_us", "low_us",
+             "high_us", "error_percent", "inside", "stale"},
+            data.rows, shown_rows, report);
   return report;
 }
 

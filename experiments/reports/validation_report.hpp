@@ -120,19 +120,15 @@ void add_rows(const Columns<Row>& columns, const std::vector<Row>& rows, Report&
   }
 }
 
-// The rows with the largest errors as a table of these columns; `cells`: of a row.
-template <typename Row, typename Cells>
-void add_worst(const std::vector<Row>& rows, std::size_t shown_rows, const std::vector<std::string>& columns,
-               Cells cells, Report& report) {
-  std::vector<const Row*> worst;
-  std::ranges::transform(rows, std::back_inserter(worst), [](const Row& row) { return &row; });
-  std::ranges::stable_sort(worst, std::ranges::greater(),
-                           [](const Row* row) { return std::abs(row->comparison.error_percent()); });
-  worst.resize(std::min(worst.size(), shown_rows));
-  Table table{columns, {}};
-  std::ranges::transform(worst, std::back_inserter(table.rows), [&](const Row* row) { return cells(*row); });
+// The rows with the largest errors as a table of these columns.
+template <typename Row>
+void add_worst(const Columns<Row>& columns, const std::vector<std::string_view>& names, std::vector<Row> rows,
+               std::size_t shown_rows, Report& report) {
+  std::ranges::stable_sort(rows, std::ranges::greater(),
+                           [](const Row& row) { return std::abs(row.comparison.error_percent()); });
+  const auto worst = std::span(rows).first(std::min(rows.size(), shown_rows));
   report.text += "\nWorst first, " + std::to_string(worst.size()) + " of " + std::to_string(rows.size()) + ":\n\n" +
-                 to_aligned(table);
+                 to_aligned(columns.table(worst, names));
 }
 
 // What all of them are, as the ablation takes them.

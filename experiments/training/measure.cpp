@@ -295,7 +295,7 @@ int measure_file(const ChipFile& chip, const CsvReader& file, const MeasureOptio
   const Manifest manifest = current_manifest();
   const Columns<MeasuredStepWay> columns = make_training_columns();
   return measure_rows(
-      file, columns.table({}).columns, output,
+      file.file(), file.size(), columns.table({}).columns, output,
       [&](std::size_t i) { return prepare_step(chip.chip, read_training_row(file, i), manifest.architecture); },
       [&](std::size_t, std::future<PreparedStep> prepared) {
         const MeasuredStep step = measure_step(chip, prepared.get(), manifest.gpu, options);

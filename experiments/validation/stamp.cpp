@@ -194,9 +194,7 @@ void stamp_file(const std::filesystem::path& path, bool dry_run, Progress& progr
   }
   stamps.add(path, manifest, before, stamped, data);
   if (any_stamped && !dry_run) {
-    OutputFile output(path);
-    output.write(to_csv(data.table));
-    output.commit();
+    write_file(path, to_csv(data.table));
   }
 }
 

@@ -4,6 +4,7 @@
 #include "experiments/command/verbs.hpp"
 
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/cost_terms.hpp"
 #include "model/exchange/exchange_time.hpp"
@@ -91,11 +92,7 @@ Report show_chip(const ChipFile& file) {
   report.text = file.chip.name + (file.chip.architecture.empty() ? "" : " (" + file.chip.architecture + ")") + "\n\n" +
                 to_aligned(shown) + "\nsources\n";
   for (const std::string& source : sources) {
-    std::string keys;
-    for (const std::string_view key : keys_of[source]) {
-      keys += (keys.empty() ? "" : ", ") + std::string(key);
-    }
-    report.text += "  " + keys + "\n    " + source + '\n';
+    report.text += "  " + joined(keys_of[source]) + "\n    " + source + '\n';
   }
   return report;
 }
@@ -134,9 +131,7 @@ void write_chip_file(const Options& options, const ChipFile& file) {
     std::cout << chip_text(file);
     return;
   }
-  OutputFile output(path);
-  output.write(chip_text(file));
-  output.commit();
+  write_file(path, chip_text(file));
 }
 
 Report list_cost_terms(const CostValues& values) {

@@ -63,10 +63,13 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   Output output(*options);
-  const Question question = read_question(*options, read_chip(*options),
-                                          {.hidden = false,
-                                           .recurrent = {network_options(), plan_options(), granule_option(),
-                                                         fit_options(), whole_network_options(), training_options()}});
+  const std::vector<Question> questions =
+      read_questions(*options, read_chip(*options),
+                     {.hidden = false,
+                      .checkpoints = true,
+                      .recurrent = {network_options(), plan_options(), granule_option(), fit_options(),
+                                    whole_network_options(), training_options()}});
+  const Question& question = questions.front();
   const auto* step = std::get_if<RecurrentQuestion>(&question);
   if (step == nullptr) {
     refuse_beside(*options, "mode", {fit_options()});
@@ -75,18 +78,22 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   refuse_stack(*options);
   const Chip& chip = step->chip.chip;
   const std::string compiler = deciding_compiler(chip, options->flag("compile"));
-  const FitAnswer answer = [&] {
+  const auto answer_of = [&](const RecurrentQuestion& of) {
     const Waiting waiting("seeking what fits");
-    return fit(*step, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
+    return fit(of, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
       return compiled_plan(on, configuration, rows, compiler);
     });
-  }();
+  };
+  if (questions.size() > 1) {
+    return write_each(output, questions, answer_of);
+  }
+  const FitAnswer answer = answer_of(*step);
   Report report = report_of(answer);
   if (!compiler.empty()) {
     name_compiler(report, chip);
   }
   output.write(report);
-  return answer.fits() ? 0 : 1;
+  return answer.is_yes() ? 0 : 1;
 }
 
 }  // namespace onchip

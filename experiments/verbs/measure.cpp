@@ -399,25 +399,33 @@ int capture_network(const ChipFile& chip, const Configuration& configuration, co
 
 // ---- recurrent networks ---------------------------------------------------------------------------------------------
 
-int measure_plans_of_file(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options,
-                          Output& output) {
+std::vector<Configuration> configurations_of_file(const Options& options) {
   const CsvReader file(options.text("configurations"));
-  const bool are_families = compares_families(options);
   for (const char* column : {"plan", "family"}) {
-    if (are_families && file.has(column)) {
+    if (compares_families(options) && file.has(column)) {
       throw InputError(file.file() + ": the column '" + column + "' contradicts --plan all");
     }
   }
+  std::vector<Configuration> configurations;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    configurations.push_back(read_configuration_row(file, i));
+  }
+  return configurations;
+}
+
+int measure_each(const std::vector<Configuration>& configurations, const std::string& file, const Options& options,
+                 const ChipFile& chip, const MeasureOptions& measure_options, Output& output) {
+  const bool are_families = compares_families(options);
   const std::string architecture = current_manifest().architecture;
   struct Job {
     PlansToMeasure plans;
     std::string problem;
   };
-  std::vector<Job> jobs(file.size());
+  std::vector<Job> jobs(configurations.size());
   Progress progress;
   progress.show("planning and compiling " + std::to_string(jobs.size()) + " configurations");
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i].plans.configuration = read_configuration_row(file, i);
+    jobs[i].plans.configuration = configurations[i];
   }
   constexpr std::array kWithout{CusparsePlan::kName};
   parallel_for(static_cast<int>(jobs.size()), all_cores(), [&](int i) {
@@ -440,7 +448,7 @@ int measure_plans_of_file(const Options& options, const ChipFile& chip, const Me
     progress.show("compiling " + std::to_string(done) + " of " + std::to_string(requests.size()));
   });
   return measure_rows(
-      file, measured_plan_columns().table({}).columns, output,
+      file, jobs.size(), measured_plan_columns().table({}).columns, output,
       [&](std::size_t i) {
         const Configuration& configuration = jobs[i].plans.configuration;
         return jobs[i].problem.empty() ? prepare_plans(jobs[i].plans, recurrent_matrix(configuration), measure_options)
@@ -591,9 +599,20 @@ int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   if (options->given("configurations")) {
     Output output(*options);
-    return measure_plans_of_file(*options, chip, measure_options, output);
+    return measure_each(configurations_of_file(*options), options->text("configurations"), *options, chip,
+                        measure_options, output);
   }
-  const Configuration configuration = read_configuration(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
+  const std::vector<Configuration> configurations =
+      read_configurations(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
+  const Configuration& configuration = configurations.front();
+  if (configurations.size() > 1) {
+    const bool is_csv = !options->given("format") || options->text("format") == "csv";
+    refuse(*options, true, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+           "is of one tensor: name it by --tensor");
+    refuse(*options, !is_csv, {"format"}, "is of one tensor, several are rows of CSV: name it by --tensor");
+    Output output(*options);
+    return measure_each(configurations, configuration.weights_file, *options, chip, measure_options, output);
+  }
   measure_options.seed = configuration.seed;
   const bool is_of_library = !configuration.family().empty() && !find_family(configuration.family()).is_on_chip;
   refuse(*options, is_of_library, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},

@@ -8,16 +8,11 @@
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
-#include "model/explore/expression.hpp"
 #include "model/explore/front_of_rows.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
-#include <functional>
-#include <numeric>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 namespace onchip {
@@ -67,14 +62,9 @@ struct FrontOfFiles {
 
   std::vector<std::string> paths;
   std::deque<ResultReader> files;
-  std::string by;                                           // a column; "": one front
-  std::vector<std::pair<std::string, FrontOfRows>> fronts;  // with its values, as they are first seen
+  std::optional<FrontsOfRows> found = {};
 
-  std::uint64_t sum(std::uint64_t (FrontOfRows::*count)() const) const {
-    return std::transform_reduce(fronts.begin(), fronts.end(), std::uint64_t{0}, std::plus<>(),
-                                 [&](const auto& front) { return (front.second.*count)(); });
-  }
-
+  const auto& fronts() const { return found->fronts(); }
   const std::string& file_of(std::uint64_t id) const { return paths[static_cast<std::size_t>(id >> kOffsetBits)]; }
   std::vector<std::string> cells_of(std::uint64_t id) {
     ResultReader& file = files[static_cast<std::size_t>(id >> kOffsetBits)];
@@ -84,51 +74,25 @@ struct FrontOfFiles {
   }
 };
 
-FrontOfFiles find_fronts(const std::vector<std::string>& paths, const std::vector<Objective>& objectives,
-                         const std::string& by, const std::string& where, double share) {
-  FrontOfFiles found{paths, {}, by, {}};
+FrontOfFiles find_fronts(const std::vector<std::string>& paths, const FrontAsked& asked) {
+  FrontOfFiles of{paths, {}};
   for (const std::string& path : paths) {
-    found.files.emplace_back(path);
-    if (found.files.back().columns() != found.files.front().columns()) {
+    of.files.emplace_back(path);
+    if (of.files.back().columns() != of.files.front().columns()) {
       throw InputError(path + ": other columns than in " + paths.front());
     }
   }
-  const std::vector<std::string>& columns = found.files.front().columns();
-  const FrontOfRows none(columns, objectives, paths.front(), axes_of(paths.front()));
-  std::vector<std::size_t> read = none.counted();  // then what the expression knows
-  std::vector<double> values;
-  std::optional<Expression> keeps;
-  if (!where.empty()) {
-    keeps.emplace("--where", where, [&](std::string_view name) -> Number_of {
-      read.push_back(find_column(columns, name, paths.front()));
-      return [&values, place = read.size() - 1](const Answered&) { return values[place]; };
-    });
-  }
-  const std::size_t of_by = by.empty() ? 0 : find_column(columns, by, "--by: " + paths.front());
-  std::unordered_map<std::string, std::size_t> places;
-  if (by.empty()) {
-    found.fronts.emplace_back("", none);
-    places.emplace("", 0);
-  }
-  values.resize(read.size());
-  for (std::size_t i = 0; i < found.files.size(); ++i) {
-    ResultReader& file = found.files[i];
+  FrontsOfRows& found = of.found.emplace(of.files.front().columns(), asked, paths.front(), axes_of(paths.front()));
+  std::vector<double> numbers(found.numbers().size());
+  for (std::size_t i = 0; i < of.files.size(); ++i) {
+    ResultReader& file = of.files[i];
     while (file.next()) {
-      file.numbers(read, values);
-      if (const double kept = keeps ? (*keeps)({}) : 1; std::isnan(kept) || kept == 0) {
-        continue;
-      }
-      const std::string value = by.empty() ? "" : file.cells()[of_by];
-      const auto [of_value, is_new] = places.try_emplace(value, found.fronts.size());
-      if (is_new) {
-        found.fronts.emplace_back(value, none);
-      }
-      found.fronts[of_value->second].second.add({values.data(), none.counted().size()},
-                                                i << FrontOfFiles::kOffsetBits | file.offset());
+      file.numbers(found.numbers(), numbers);
+      found.add(numbers, found.by() ? file.cells()[*found.by()] : "", i << FrontOfFiles::kOffsetBits | file.offset());
     }
   }
-  std::ranges::for_each(found.fronts, [&](auto& front) { front.second.finish(share); });
-  return found;
+  found.finish();
+  return of;
 }
 
 std::string percent_text(double percent) {
@@ -193,11 +157,11 @@ std::string to_text(FrontOfFiles& files, const FrontOfRows& answer) {
   return text;
 }
 
-std::string to_text(FrontOfFiles& files) {
+std::string to_text(FrontOfFiles& files, const std::string& by) {
   std::string text;
-  for (const auto& [value, front] : files.fronts) {
+  for (const auto& [value, front] : files.fronts()) {
     text += text.empty() ? "" : "\n";
-    text += (files.by.empty() ? "" : files.by + ' ' + value + ": ") + to_text(files, front);
+    text += (by.empty() ? "" : by + ' ' + value + ": ") + to_text(files, front);
   }
   return text.empty() ? "no rows\n" : text;
 }
@@ -209,7 +173,7 @@ void write_csv(FrontOfFiles& files, Output& output) {
     columns.emplace_back("file");
   }
   output.append(csv_line(columns));
-  for (const auto& [value, front] : files.fronts) {
+  for (const auto& [value, front] : files.fronts()) {
     for (const auto& ids : front.ids()) {
       for (const std::uint64_t id : ids) {
         std::vector<std::string> cells = files.cells_of(id);
@@ -222,20 +186,12 @@ void write_csv(FrontOfFiles& files, Output& output) {
   }
 }
 
-void write_json(FrontOfFiles& files, const std::vector<Objective>& objectives, Output& output) {
-  Json summary{{"objectives", to_string(objectives)},
-               {"rows", files.sum(&FrontOfRows::rows)},
-               {"on_front", files.sum(&FrontOfRows::on_front)},
-               {"dominated", files.sum(&FrontOfRows::dominated)},
-               {"not_counted", files.sum(&FrontOfRows::uncounted)}};
-  if (!files.by.empty()) {
-    summary["by"] = files.by;
-  }
-  std::string text = json_text(output.signed_answer(summary));
+void write_json(FrontOfFiles& files, Output& output) {
+  std::string text = json_text(output.signed_answer(files.found->summary()));
   text.resize(text.rfind("\n}"));
   output.append(text + ",\n  \"front\": [");
   std::string before = "\n    ";
-  for (const auto& [value, front] : files.fronts) {
+  for (const auto& [value, front] : files.fronts()) {
     front.for_each([&](std::uint64_t id) { return files.cells_of(id); },
                    [&](std::uint64_t id, Json row) {
                      if (files.paths.size() > 1) {
@@ -267,23 +223,23 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
       throw InputError("--" + option + ": " + error.what());
     }
   };
-  const std::vector<Objective> objectives = parsed("objectives", parse_objectives);
-  const double share = parsed("within", parse_within);
+  const FrontAsked asked{parsed("objectives", parse_objectives), options->text("by"), options->text("where"),
+                         parsed("within", parse_within)};
   Output output(*options);
-  FrontOfFiles answer = find_fronts(files, objectives, options->text("by"), options->text("where"), share);
+  FrontOfFiles answer = find_fronts(files, asked);
   switch (output.format()) {
     case Format::table:
-      output.append(output.path().empty() ? for_terminal(to_text(answer)) : to_text(answer));
+      output.append(output.path().empty() ? for_terminal(to_text(answer, asked.by)) : to_text(answer, asked.by));
       break;
     case Format::csv:
       write_csv(answer, output);
       break;
     case Format::json:
-      write_json(answer, objectives, output);
+      write_json(answer, output);
       break;
   }
   output.finish();
-  return answer.sum(&FrontOfRows::on_front) > 0 ? 0 : 1;
+  return answer.found->sum(&FrontOfRows::on_front) > 0 ? 0 : 1;
 }
 
 }  // namespace onchip

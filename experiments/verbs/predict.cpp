@@ -21,11 +21,20 @@ int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
   Output output(*options);
-  const Question question =
-      read_question(*options, read_chip(*options),
-                    {.all_families = true, .recurrent = {network_options(), whole_network_options(), plan_options()}});
+  const std::vector<Question> questions =
+      read_questions(*options, read_chip(*options),
+                     {.all_families = true,
+                      .checkpoints = true,
+                      .recurrent = {network_options(), whole_network_options(), plan_options()}});
+  const Question& question = questions.front();
   const auto* step = std::get_if<RecurrentQuestion>(&question);
   const std::optional<Stack> stack = step ? read_stack(*options) : std::nullopt;
+  if (questions.size() > 1) {
+    if (options->text("plan") == kAllPlans) {
+      throw InputError("--plan all compares the steps of one tensor: name it by --tensor");
+    }
+    return write_each(output, questions, [](const RecurrentQuestion& of) { return predict(of); });
+  }
   if (options->text("plan") == kAllPlans) {
     if (stack) {
       throw InputError("--plan all compares steps: leave --layers, --bidirectional and --input out");

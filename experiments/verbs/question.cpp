@@ -4,22 +4,34 @@
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/training/answers.hpp"
 
+#include <utility>
+
 namespace onchip {
 
-Question read_question(const Options& options, const ChipFile& chip, const QuestionNeeds& needs) {
+std::vector<Question> read_questions(const Options& options, const ChipFile& chip, const QuestionNeeds& needs) {
   if (asks_feed_forward(options, needs.recurrent)) {
     FeedForwardQuestion question = read_feed_forward(options);
     question.chip = chip;
-    return question;
+    return {question};
   }
   const int granule = options.flag("granule") ? read_granule(options) : RecurrentQuestion{}.granule;
   if (asks_training(options)) {
     TrainingQuestion question = read_training_question(options, needs.hidden);
     question.chip = chip;
     question.granule = granule;
-    return question;
+    return {question};
   }
-  return RecurrentQuestion{chip, read_configuration(options, needs.hidden, needs.all_families), granule};
+  std::vector<Question> questions;
+  for (Configuration& configuration :
+       needs.checkpoints ? read_configurations(options, needs.hidden, needs.all_families)
+                         : std::vector{read_configuration(options, needs.hidden, needs.all_families)}) {
+    questions.emplace_back(RecurrentQuestion{chip, std::move(configuration), granule});
+  }
+  return questions;
+}
+
+Question read_question(const Options& options, const ChipFile& chip, const QuestionNeeds& needs) {
+  return read_questions(options, chip, needs).front();
 }
 
 }  // namespace onchip

@@ -2,6 +2,7 @@
 // onchip report: results as one HTML page, to be carried into a meeting: of each file a sentence, figures, tables, the
 // command, and its data as JSON.
 #include "experiments/command/output.hpp"
+#include "experiments/command/program.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/explore/result_reader.hpp"
 #include "experiments/measurement/manifest.hpp"
@@ -15,9 +16,7 @@
 #include "model/explore/spec.hpp"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,25 +99,6 @@ bool is_drawn_of(const FigureKind& kind, const Table& rows) {
          (!has("step_us") || differs_from("step_us", &empty)) &&
          std::ranges::all_of(kind.varied,
                              [&](const auto& column) { return has(column) && differs_from(column, nullptr); });
-}
-
-// The exit status of a program whose output goes to a file; 127 if it cannot be run.
-int run_program(std::vector<std::string> words, const std::filesystem::path& output) {
-  std::vector<char*> arguments;
-  std::ranges::transform(words, std::back_inserter(arguments), [](std::string& word) { return word.data(); });
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  pid_t process = 0;
-  int status = 127;
-  if (::posix_spawn(&process, arguments[0], &actions, nullptr, arguments.data(), environ) == 0) {
-    ::waitpid(process, &status, 0);
-    status = WIFEXITED(status) ? WEXITSTATUS(status) : 127;
-  }
-  ::posix_spawn_file_actions_destroy(&actions);
-  return status;
 }
 
 std::string file_text(const std::filesystem::path& file) {
@@ -242,7 +222,7 @@ class Figures {
     std::ofstream(data, std::ios::binary) << bytes;
     std::vector<std::string> words{scripts_ / "python", program, "--data", data, "-o", svg};
     words.insert(words.end(), options.begin(), options.end());
-    const int status = run_program(words, said);
+    const int status = run_program(words, said, /*errors_too=*/true);
     if (status == kNoMatplotlib) {
       missing_ = "there is no python3 with matplotlib (Debian and Ubuntu: apt-get install python3-matplotlib)";
       return;

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip reproduce: claims of papers beside what the model says and what was measured.
-#include "experiments/claims/replicate.hpp"
-#include "experiments/command/configuration_rows.hpp"
+#include "experiments/claims/renew.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/progress.hpp"
 #include "experiments/command/verbs.hpp"
-#include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/units.hpp"
-
-#ifdef ONCHIP_HAS_CUDA
-#include "kernels/runtime/device_chip.hpp"
-#endif
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,11 +57,7 @@ std::string column_text(const Recipe& recipe, const Column& column) {
 constexpr std::array<std::string_view, kEngines.size()> kEngineWords{"model there", "model here", "measured"};
 
 std::string tested_text(const Recipe& recipe) {
-  std::string text;
-  for (const Engine engine : recipe.tested) {
-    text += (text.empty() ? "" : ", ") + std::string(kEngineWords[static_cast<std::size_t>(engine)]);
-  }
-  return text;
+  return joined(recipe.tested, ", ", "", [](Engine of) { return kEngineWords[static_cast<std::size_t>(of)]; });
 }
 
 std::string rows_text(const Replication& replication) {
@@ -165,6 +154,7 @@ std::string details(const Replication& of) {
        tested_text(recipe) + (recipe.tolerance > 0 ? ", within " + format_number(100 * recipe.tolerance) + " %" : ""));
   line("verdict", std::string(name(of.verdict)) + (recipe.cause.empty() ? "" : ": " + recipe.cause));
   line("rows", rows_text(of));
+  line("no rows", of.not_measured);
   for (const std::string& stale : of.stale) {
     line("stale", stale);
   }
@@ -246,6 +236,7 @@ Json to_json(const Replication& of) {
   json["verdict"] = name(of.verdict);
   json["unexpected"] = of.unexpected;
   json["rows"] = of.rows;
+  json["not_measured"] = of.not_measured;
   json["stale"] = of.knows_stale ? Json(of.stale) : Json();
   json["networks"] = Json::array();
   for (const ClaimedNetwork& network : of.recipe.networks) {
@@ -260,14 +251,6 @@ Json to_json(const Replication& of) {
         {"chip", of.columns[i].chip}, {"values", values}, {"counted", number_or_null(of.columns[i].counted)}};
   }
   return json;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : " ") + word;
-  }
-  return text;
 }
 
 std::string markdown(const Table& table) {
@@ -331,7 +314,7 @@ Report report_term_effects(std::span<const TermEffect> effects) {
       none += (none.empty() ? "" : ", ") + std::string(effect.term);
       ++without;
     }
-    table.rows.push_back({std::string(effect.term), joined(effect.verdicts), joined(effect.values)});
+    table.rows.push_back({std::string(effect.term), joined(effect.verdicts, " "), joined(effect.values, " ")});
   }
   Table shown = table;
   std::erase_if(shown.rows, [](const auto& row) { return row[1].empty() && row[2].empty(); });
@@ -383,6 +366,13 @@ std::string replication_page(std::span<const Replication> replications) {
       text += "\n![" + recipe.plot + "](images/" + recipe.plot + ".png)\n";
     }
   }
+  Table without{{"claim", "reason"}, {}};
+  for (const Replication& of : tested) {
+    if (!of.not_measured.empty()) {
+      without.rows.push_back({of.recipe.name, of.not_measured});
+    }
+  }
+  text += without.rows.empty() ? "" : "\n## Not measured\n\n" + markdown(without);
   Table open{{"claim", "paper", "published", "verdict", "reason"}, {}};
   for (const Replication& of : rest) {
     open.rows.push_back(
@@ -410,69 +400,6 @@ std::vector<Recipe> chosen(std::vector<Recipe> recipes, const std::vector<std::s
     of.push_back(*found);
   }
   return of;
-}
-
-// Measures the recipes' rows anew, claim by claim, as `measure --configurations` does: kernels with the plans of the
-// rows, then all families at the sizes at which libraries were timed. What lies in the folder whole is not measured
-// again, so that the same command goes on where it was stopped.
-Renewed measure_anew(const Options& options, std::span<const Recipe> recipes, MeasuredRows& measured,
-                     const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
-  Renewed renewed{options.text("chip"), {}};
-#ifdef ONCHIP_HAS_CUDA
-  if (!options.given("chip")) {
-    renewed.chip = device_chip_file().chip.name;
-  }
-#endif
-  const Verb& measure = *std::ranges::find(kVerbs, "measure", &Verb::name);
-  constexpr std::array kNames{"_kernels", "_families"};
-  for (const Recipe& recipe : recipes) {
-    std::array<Table, 2> asked{Table{configuration_columns(), {}}, Table{configuration_columns(), {}}};
-    asked[0].columns.emplace_back("plan");
-    for (const MeasuredRow& row : rows_of({&recipe, 1}, measured)) {
-      if (is_stale(row).value_or(false)) {
-        std::cerr << "stale until now: " << describe(row) << '\n';
-      }
-      Configuration configuration;
-      configuration.network = row.network;
-      configuration.seed = row.seed;
-      std::vector<std::string> cells = configuration_cells(configuration);
-      if (!row.is_library) {
-        cells.push_back(to_string(row.plan));
-      }
-      auto& rows = asked[row.is_library].rows;
-      if (std::ranges::find(rows, cells) == rows.end()) {
-        rows.push_back(std::move(cells));
-      }
-    }
-    if (!recipe.rows.empty() && asked[0].rows.empty() && asked[1].rows.empty()) {
-      std::cerr << "onchip: " << recipe.name << " takes rows of another command, which stay: " << recipe.rows[0]
-                << '\n';
-    }
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      const std::string name = (folder / (recipe.name + kNames[i])).string(), rows = name + ".csv",
-                        question = name + "_configurations.csv", text = to_csv(asked[i]);
-      if (asked[i].rows.empty()) {
-        continue;
-      }
-      renewed.files.emplace_back(rows);
-      if (std::filesystem::exists(manifest_path(rows)) && std::filesystem::exists(question) &&  // the manifest is last
-          InputFile(question).bytes() == text) {
-        continue;
-      }
-      std::cerr << "onchip: measuring " << asked[i].rows.size() << " configurations of " << recipe.name << '\n';
-      std::filesystem::remove(manifest_path(rows));
-      OutputFile configurations(question);
-      configurations.write(text);
-      configurations.commit();
-      std::vector<std::string> arguments{"--configurations", question, "--chip", renewed.chip, "-o", rows};
-      if (i == 1) {
-        arguments.insert(arguments.end(), {"--plan", "all"});
-      }
-      measure.run(measure, arguments);
-    }
-  }
-  return renewed;
 }
 
 }  // namespace
@@ -527,7 +454,8 @@ int run_reproduce(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   std::optional<Renewed> renewed;
   if (options->given("measure")) {
-    renewed = measure_anew(*options, recipes, measured, options->text("measure"));
+    renewed =
+        measure_anew(recipes, measured, options->text("measure"), options->given("chip") ? options->text("chip") : "");
   } else if (options->given("rows")) {
     const std::vector<std::string> files = options->list("rows");
     renewed = Renewed{options->text("chip"), {files.begin(), files.end()}};

@@ -11,6 +11,7 @@
 #include "experiments/feed_forward/simulation.hpp"
 #include "experiments/reports/recurrent_report.hpp"
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/statistics.hpp"
 #include "model/base/table.hpp"
@@ -59,13 +60,8 @@ OptionGroup file_options() {
 
 // ---- reports --------------------------------------------------------------------------------------------------------
 
-// Numbers with blanks between.
-std::string joined(const auto& numbers) {
-  std::string text;
-  for (const auto number : numbers) {
-    text += (text.empty() ? "" : " ") + std::to_string(number);
-  }
-  return text;
+std::string with_blanks(const auto& numbers) {
+  return joined(numbers, " ", "", [](auto number) { return std::to_string(number); });
 }
 
 // Of a whole step with its staging, or of a trace's blocks.
@@ -180,7 +176,7 @@ std::string to_text(const BlockAccesses& of) {
             std::to_string(access.warp) + ", instruction " + std::to_string(access.instruction) + ": " +
             std::string(name(access.operation)) + " of " + std::to_string(access.width) + " bytes, " +
             std::to_string(access.cost.wavefronts) + " wavefronts instead of " + std::to_string(access.cost.ideal) +
-            ", bank " + joined(access.busiest) + "\n    addresses " + joined(access.addresses) + '\n';
+            ", bank " + with_blanks(access.busiest) + "\n    addresses " + with_blanks(access.addresses) + '\n';
   }
   return text;
 }
@@ -433,15 +429,13 @@ void write_accesses(const std::string& path, const Chip& chip, const TraceSource
                "multicasts", "banks", "addresses"},
               {}};
   for (const AccessCost& access : count_accesses(chip, source, sm).accesses) {
-    table.rows.push_back({std::to_string(access.warp), std::to_string(access.instruction),
-                          std::string(name(access.operation)), std::to_string(access.width),
-                          std::to_string(access.lanes), std::to_string(access.cost.wavefronts),
-                          std::to_string(access.cost.ideal), std::to_string(access.cost.words),
-                          std::to_string(access.cost.multicasts), joined(access.busiest), joined(access.addresses)});
+    table.rows.push_back(
+        {std::to_string(access.warp), std::to_string(access.instruction), std::string(name(access.operation)),
+         std::to_string(access.width), std::to_string(access.lanes), std::to_string(access.cost.wavefronts),
+         std::to_string(access.cost.ideal), std::to_string(access.cost.words), std::to_string(access.cost.multicasts),
+         with_blanks(access.busiest), with_blanks(access.addresses)});
   }
-  OutputFile file(path);
-  file.write(to_csv(table));
-  file.commit();
+  write_file(path, to_csv(table));
 }
 
 // Every SM's body and wait, and every warp of one SM.
@@ -472,9 +466,7 @@ void write_step_timeline(const std::string& path, const Chip& chip, const TraceS
       timeline.spans.push_back(std::move(span));
     }
   }
-  OutputFile file(path);
-  file.write(to_chrome_trace(timeline));
-  file.commit();
+  write_file(path, to_chrome_trace(timeline));
 }
 
 void write_block_timeline(const std::string& path, const Chip& chip, const TraceSource& source, SmOptions options,
@@ -482,10 +474,9 @@ void write_block_timeline(const std::string& path, const Chip& chip, const Trace
   options.events = true;
   const BlockTrace block = source.block(shown);
   const SmRun run = run_sm(chip, {&block, 1}, options);
-  OutputFile file(path);
-  file.write(
-      to_chrome_trace({{"block " + std::to_string(shown)}, {"warp"}, warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
-  file.commit();
+  write_file(path, to_chrome_trace({{"block " + std::to_string(shown)},
+                                    {"warp"},
+                                    warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
 }
 
 // --sm, or else 0. Throws InputError if the source has no such SM, or block.

@@ -65,6 +65,16 @@ std::vector<std::filesystem::path> shipped_data() {
   return files;
 }
 
+// Throws InputError with the row.
+double measured_time(const CsvReader& file, std::size_t row, const char* column) {
+  const double time = file.number(row, column);
+  if (!(time > 0 && std::isfinite(time))) {
+    file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(file.text(row, column)) +
+                       ": expected a time above 0");
+  }
+  return time;
+}
+
 // --chip, or the chip that the file's folder is named for.
 ChipFile chip_of(const Options& options, const std::filesystem::path& file) {
   if (options.given("chip")) {
@@ -171,10 +181,7 @@ void read_file(const Options& options, const std::filesystem::path& path, Valida
       data.failed.push_back(describe(network) + " (" + file.file() + ", row " + std::to_string(i + 1) + ")");
       continue;
     }
-    row.comparison.measured = file.number(i, "step_us");
-    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
-      file.fail(i, "column 'step_us': found " + in_quotes(file.text(i, "step_us")) + ": expected a time above 0");
-    }
+    row.comparison.measured = measured_time(file, i, "step_us");
     if (!row.configuration.plan) {
       file.fail(i, "no plan: expected the one that was measured");
     }
@@ -233,11 +240,6 @@ Columns<ScoredRow> training_columns(bool ablates) {
   return columns;
 }
 
-std::vector<std::string> training_cells(const ScoredRow& row) {
-  return {row.network, significant(row.comparison.measured, 4), significant(row.comparison.predicted, 4),
-          fixed(row.comparison.error_percent(), 1), row.way};
-}
-
 // Whether a file's rows are of training steps.
 bool has_trainings(const CsvReader& file) {
   return file.has("plan_forward") && file.has("plan_backward") && file.has("us");
@@ -261,6 +263,7 @@ std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip, s
                   .way = std::string(kCudnnRows),
                   .comparison = {},
                   .is_library = library == kCudnnRows};
+    const double measured = measured_time(file, i, "us");
     try {
       TrainingPlan plan = CudnnTrainingPlan{};
       if (library == kKernelRows) {
@@ -270,14 +273,11 @@ std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip, s
       }
       const PhasePrice priced = predict(chip, training, plan).iteration;
       const double steps = training.network.steps;
-      row.comparison = {file.number(i, "us"), priced.us / steps, priced.low_us / steps, priced.high_us / steps};
+      row.comparison = {measured, priced.us / steps, priced.low_us / steps, priced.high_us / steps};
       row.without = predict_without(
           chip, ablations, [&](const Chip& changed) { return predict(changed, training, plan).iteration.us / steps; });
     } catch (const InputError& error) {
       file.fail(i, error.what());
-    }
-    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
-      file.fail(i, "column 'us': expected a time above 0");
     }
     rows.push_back(std::move(row));
   }
@@ -316,8 +316,9 @@ Report report(const std::vector<ScoredRow>& rows, std::span<const Ablation> abla
   if (!ablations.empty()) {
     add_ablation(rows, ablations.front(), report);
   }
-  add_rows(training_columns(!ablations.empty()), rows, report);
-  add_worst(rows, shown_rows, {"network", "measured us", "predicted us", "error %", "way"}, training_cells, report);
+  const Columns<ScoredRow> columns = training_columns(!ablations.empty());
+  add_rows(columns, rows, report);
+  add_worst(columns, {"network", "measured_us", "predicted_us", "error_percent", "way"}, rows, shown_rows, report);
   return report;
 }
 
@@ -348,10 +349,7 @@ std::vector<RecurrenceRow> simulate_recurrences(const CsvReader& file, const Chi
       file.fail(row, "the simulator replays recurrences of dense networks");
     }
     const TrainingSize size = size_of(asked.training);
-    const double measured = file.number(row, is_backward ? "backward_us" : "forward_us");
-    if (!(measured > 0 && std::isfinite(measured))) {
-      file.fail(row, "a recurrence's time: expected one above 0");
-    }
+    const double measured = measured_time(file, row, is_backward ? "backward_us" : "forward_us");
     try {
       const RecurrencePlan plan =
           changed(RecurrencePlan{}, is_backward ? asked.constraints.fields.backward : asked.constraints.fields.forward);
@@ -381,16 +379,6 @@ Columns<RecurrenceRow> recurrence_columns() {
   return columns;
 }
 
-std::vector<std::string> recurrence_cells(const RecurrenceRow& row) {
-  return {row.network,
-          row.pass,
-          significant(row.comparison.measured, 4),
-          significant(row.comparison.predicted, 4),
-          significant(row.predicted_us, 4),
-          fixed(row.comparison.error_percent(), 1),
-          row.way};
-}
-
 Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
   constexpr double kNear = 10;
   constexpr std::array<std::string_view, 2> kPasses{"forward", "backward"};
@@ -416,10 +404,11 @@ Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
   report.text = "Time of a step of a training recurrence, simulated against measured:\n\n" + to_aligned(groups.table) +
                 '\n' + near;
   report.json = to_json(score(comparisons_of(rows)));
-  add_rows(recurrence_columns(), rows, report);
+  const Columns<RecurrenceRow> columns = recurrence_columns();
+  add_rows(columns, rows, report);
   report.json["passes"] = std::move(groups.json);
-  add_worst(rows, shown_rows, {"network", "pass", "measured us", "simulated us", "predicted us", "error %", "plan"},
-            recurrence_cells, report);
+  add_worst(columns, {"network", "pass", "measured_us", "simulated_us", "predicted_us", "error_percent", "plan"}, rows,
+            shown_rows, report);
   return report;
 }
 
@@ -484,6 +473,7 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
       inferences.failed.push_back(row.network + " (" + file.file() + ", row " + std::to_string(i + 1) + ")");
       continue;
     }
+    const double measured = measured_time(file, i, "wall_ms");
     say(std::to_string(i + 1) + " of " + std::to_string(file.size()) + ": " + row.network);
     try {
       const auto activity = known.activity(row.network, {.images = file.text(i, "images")});
@@ -495,12 +485,9 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
       row.without = predict_without(chip.chip, ablations, [&](const Chip& changed) {
         return 1e-3 * price_plan(changed, *network, share, plan).us;
       });
-      row.comparison = {file.number(i, "wall_ms"), 1e-3 * price.us, 1e-3 * price.low_us, 1e-3 * price.high_us};
+      row.comparison = {measured, 1e-3 * price.us, 1e-3 * price.low_us, 1e-3 * price.high_us};
     } catch (const InputError& error) {
       file.fail(i, error.what());
-    }
-    if (!(row.comparison.measured > 0 && std::isfinite(row.comparison.measured))) {
-      file.fail(i, "column 'wall_ms': found " + in_quotes(file.text(i, "wall_ms")) + ": expected a time above 0");
     }
     inferences.rows.push_back(std::move(row));
   }
@@ -526,18 +513,6 @@ Columns<InferenceRow> inference_columns(bool ablates) {
   return columns;
 }
 
-std::vector<std::string> inference_cells(const InferenceRow& row) {
-  const Comparison& of = row.comparison;
-  return {row.network + (row.gpus > 1 ? ", " + std::to_string(row.gpus) + " GPUs" : ""),
-          family_of(row),
-          significant(of.measured, 4),
-          significant(of.predicted, 4),
-          significant(of.low, 4),
-          significant(of.high, 4),
-          fixed(of.error_percent(), 1),
-          of.inside() ? "yes" : "no"};
-}
-
 Report report(const Inferences& inferences, const Accuracy& all, std::span<const Ablation> ablations,
               std::size_t shown_rows) {
   const std::vector<InferenceRow>& rows = inferences.rows;
@@ -554,7 +529,8 @@ Report report(const Inferences& inferences, const Accuracy& all, std::span<const
   report.json["families"] = std::move(groups.json);
   report.json["failed"] = inferences.failed;
   report.json["left_out"] = inferences.left_out;
-  add_rows(inference_columns(!ablations.empty()), rows, report);
+  const Columns<InferenceRow> columns = inference_columns(!ablations.empty());
+  add_rows(columns, rows, report);
   if (!ablations.empty()) {
     add_ablation(scored(rows), ablations.front(), report);
   }
@@ -564,8 +540,9 @@ Report report(const Inferences& inferences, const Accuracy& all, std::span<const
   if (inferences.left_out > 0) {
     report.text += std::to_string(inferences.left_out) + " rows are of libraries, which have no price here.\n";
   }
-  add_worst(rows, shown_rows, {"network", "family", "measured ms", "predicted ms", "low", "high", "error %", "inside"},
-            inference_cells, report);
+  add_worst(columns,
+            {"network", "gpus", "plan", "measured_ms", "predicted_ms", "low_ms", "high_ms", "error_percent", "inside"},
+            rows, shown_rows, report);
   return report;
 }
 

@@ -172,10 +172,10 @@ FitAnswer fit(const RecurrentQuestion& question, const Decide& decide) {
     return fit_largest(question, configuration, decide);
   }
   FitAnswer answer{{chip.name, configuration, decide(chip, configuration, row_profile(configuration))}};
-  if (!answer.fits() && !configuration.plan) {
+  if (!answer.is_yes() && !configuration.plan) {
     answer.to_fit = remedies(question, configuration, answer.answer.planned);
   }
-  if (!answer.fits() || !configuration.plan) {
+  if (!answer.is_yes() || !configuration.plan) {
     answer.instead = instead_of(chip, answer.answer);
   }
   return answer;

@@ -58,7 +58,7 @@ struct FitAnswer {
   // The fastest way to compute what does not fit all the same; or one that streams weights, where that is faster.
   std::optional<PlannedNetwork> instead = {};
 
-  bool fits() const { return answer.fits(); }
+  bool is_yes() const { return answer.fits(); }
 };
 // Without a hidden size the largest that fits is sought; if none does, the smallest is the answer. Where it is asked
 // for (--tier streamed), weights may be streamed: then the largest that runs.
@@ -73,7 +73,7 @@ struct PredictAnswer {
   RecurrentCase answer;
   std::optional<PlannedNetwork> instead = {};  // the fastest library, where it is faster or no plan runs
 
-  bool fits() const { return answer.runs(); }  // a time is the answer
+  bool is_yes() const { return answer.runs(); }  // a time is the answer
 };
 PredictAnswer predict(const RecurrentQuestion& question);
 

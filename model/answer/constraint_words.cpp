@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
@@ -58,8 +59,8 @@ std::vector<const FamilyField*> fields_called(std::string_view name) {
 }
 
 // What the families say of a field of this name, each once; with the family, unless all that have options say it.
-std::string joined(const std::vector<const FamilyField*>& fields, std::string_view between,
-                   const std::function<std::string(const FamilyField&)>& said) {
+std::string said_of(const std::vector<const FamilyField*>& fields, std::string_view between,
+                    const std::function<std::string(const FamilyField&)>& said) {
   std::vector<std::string_view> families;
   for (const FamilyField& field : family_fields()) {
     if (std::ranges::find(families, field.family) == families.end()) {
@@ -75,25 +76,9 @@ std::string joined(const std::vector<const FamilyField*>& fields, std::string_vi
     }
     part->second.push_back(field->family);
   }
-  std::string text;
-  for (const auto& [words, by] : parts) {
-    text += text.empty() ? "" : between;
-    if (by.size() < families.size()) {
-      for (const std::string_view family : by) {
-        text += std::string(family) + (family == by.back() ? ": " : ", ");
-      }
-    }
-    text += words;
-  }
-  return text;
-}
-
-std::string listed(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
-  }
-  return text;
+  return joined(parts, between, "", [&](const auto& part) {
+    return (part.second.size() < families.size() ? joined(part.second) + ": " : "") + part.first;
+  });
 }
 
 // Of an enumeration: the names that some family knows.
@@ -126,7 +111,7 @@ const std::vector<FixableField>& fixable_fields() {
     for (const FamilyField& field : family_fields()) {
       if (std::ranges::find(fields, field.name, &FixableField::name) == fields.end()) {
         const auto help = [](const FamilyField& of_family) { return std::string(of_family.help); };
-        fields.push_back({field.name, field.argument, joined(fields_called(field.name), " ", help)});
+        fields.push_back({field.name, field.argument, said_of(fields_called(field.name), " ", help)});
       }
     }
     return fields;
@@ -141,8 +126,8 @@ void fix_field(Constraints& constraints, std::string_view name, std::string_view
   if (!value || std::ranges::none_of(fields, allows)) {
     throw InputError(
         std::string(shown_name.empty() ? name : shown_name) + ": found " + in_quotes(word) + ": expected " +
-        (fields.front()->names.empty() ? joined(fields, "; ", [](const FamilyField& field) { return field.expected; })
-                                       : listed(known_names(fields))));
+        (fields.front()->names.empty() ? said_of(fields, "; ", [](const FamilyField& field) { return field.expected; })
+                                       : joined(known_names(fields), ", ", " or ")));
   }
   const auto& names = fields.front()->names;
   std::erase_if(constraints.fixed, [&](const FixedField& fixed) { return fixed.name == name; });
@@ -158,7 +143,7 @@ std::string family_names(bool on_chip) {
       names.push_back(family.name);
     }
   }
-  return listed(names);
+  return joined(names, ", ", " or ");
 }
 
 const FamilyInfo& find_family(std::string_view name) {
@@ -173,8 +158,7 @@ const FamilyInfo& find_family(std::string_view name) {
 Tier parse_tier(std::string_view name) {
   const auto found = std::ranges::find(kTierNames, name);
   if (found == kTierNames.end()) {
-    throw InputError("unknown tier " + in_quotes(name) + ": expected " +
-                     listed({kTierNames.begin(), kTierNames.end()}));
+    throw InputError("unknown tier " + in_quotes(name) + ": expected " + joined(kTierNames, ", ", " or "));
   }
   return static_cast<Tier>(found - kTierNames.begin());
 }

@@ -5,7 +5,7 @@
 //   Q::chip, Q::granule             the chip file; of hidden units, where sizes are sought
 //   side_of(chip, Q)                SideOf<C>: its case on a chip, and the largest size there
 //   asked_of_chips(Q, side, granule)    what rankings of the chip's numbers ask (capacity.hpp)
-//   fit(Q), predict(Q), rank(Q), reach(Q, TargetQuestion)    answers, whose fits() says yes or no
+//   fit(Q), predict(Q), rank(Q), reach(Q, TargetQuestion)    answers, whose is_yes() says yes or no
 //   C::fits(), C::kHasSize          whether weights, or features, stay on the chip; whether sizes can be sought
 //   plan_time(C), columns_of(C), to_json(C)
 #pragma once
@@ -46,7 +46,7 @@ struct WhatIfOf : ComparedOf<SideOf<C>> {
   std::optional<std::vector<Sensitivity>> sensitivity = {};  // of the base
   std::optional<std::vector<OneMore>> one_more = {};         // of the base
 
-  bool fits() const { return plan_time(this->base).fits; }
+  bool is_yes() const { return plan_time(this->base).fits; }
 };
 
 // The answer with each change alone and all together. Ranking the chip's numbers takes the longest, and may be left
@@ -109,7 +109,7 @@ struct RankOf {
   std::vector<RankedOf<C>> ranking = {};
   bool has_fitting = false;  // a plan that stays on the chip
 
-  bool fits() const { return has_fitting; }
+  bool is_yes() const { return has_fitting; }
 };
 
 // ---- what must the chip have at least? ------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ template <typename C>
 struct TargetOf : ReachedOf<C> {
   Target target;
 
-  bool fits() const { return this->reaches(); }
+  bool is_yes() const { return this->reaches(); }
 };
 
 }  // namespace onchip

@@ -72,7 +72,7 @@ Json to_json(const RankOf<C>& answer) {
     }
     json["plans"].push_back(std::move(plan));
   }
-  json["fits"] = answer.fits();
+  json["fits"] = answer.is_yes();
   return versioned(json);
 }
 

@@ -46,7 +46,7 @@ struct WholeNetworkAnswer {
   std::vector<SequencePart> parts;  // none where the network does not fit
   SequencePart total;               // their sum
 
-  bool fits() const { return !parts.empty(); }
+  bool is_yes() const { return !parts.empty(); }
 };
 
 // Throws InputError for a library's plan: its step may include the input product.

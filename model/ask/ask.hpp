@@ -32,7 +32,7 @@
 //    "rows": "exact", "granule": 32}
 //   {"ask": "pareto",                   -> as onchip pareto --format json
 //    "rows": [{"hidden": 512, "step_us": 0.7}, ...],    or what a sweep is asked
-//    "objectives": "step_us:min,hidden:max", "within": "2%"}
+//    "objectives": "step_us:min,hidden:max", "within": "2%", "by": "chip", "where": "batch == 4"}
 //
 // Keys of a sweep that stand in no object are fixed, too: {"weights": "pruned.mtx"}, or {"network": "spdnn:1024x120",
 // "gpus": 2}. Rows are at most kMostAskedRows, before `where`.

@@ -125,23 +125,27 @@ Json ask_sweep(const ChipFile& chip, const Json& question) {
 
 Json ask_pareto(const ChipFile& chip, const Json& question) {
   SweepSpec spec;
-  std::vector<Objective> objectives;
-  double share = 0;
+  FrontAsked asked;
   Json rows;
   bool asks_sweep = false;
+  const bool is_of_rows = question.value("rows", Json()).is_array();  // else it is the sweep's
   for_each_key(question, [&](const std::string& key, const Json& value) {
     if (key == "objectives") {
-      objectives = parse_objectives(value.get<std::string>());
+      asked.objectives = parse_objectives(value.get<std::string>());
     } else if (key == "within") {
-      share = parse_within(text_of(value));
-    } else if (key == "rows" && value.is_array()) {
+      asked.within = parse_within(text_of(value));
+    } else if (key == "by") {
+      asked.by = value.get<std::string>();
+    } else if (key == "where" && is_of_rows) {
+      asked.where = value.get<std::string>();
+    } else if (key == "rows" && is_of_rows) {
       rows = value;
     } else if (key != "ask") {
       asks_sweep = true;
       read_key(spec, key, value);
     }
   });
-  if (objectives.empty()) {
+  if (asked.objectives.empty()) {
     throw InputError("question: pareto needs objectives, e.g. \"step_us:min,hidden:max\"");
   }
   std::vector<std::string> axes, columns;
@@ -176,25 +180,27 @@ Json ask_pareto(const ChipFile& chip, const Json& question) {
     }
     return cells;
   };
-  FrontOfRows front(columns, objectives, "question", axes);
-  std::vector<double> values(front.counted().size());
+  FrontsOfRows found(columns, asked, "question", axes);
+  std::vector<double> numbers(found.numbers().size());
   for (std::uint64_t id = 0; id < rows.size(); ++id) {
     const std::vector<std::string> cells = cells_of(id);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::size_t column = front.counted()[i];
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const std::size_t column = found.numbers()[i];
       const std::optional<double> number = cell_number(cells[column]);
       if (!number) {
         throw InputError("question: row " + std::to_string(id) + ": " + columns[column] + ": found " +
                          in_quotes(cells[column]) + ": expected a number");
       }
-      values[i] = *number;
+      numbers[i] = *number;
     }
-    front.add(values, id);
+    found.add(numbers, found.by() ? cells[*found.by()] : "", id);
   }
-  front.finish(share);
-  Json answer = versioned(front.summary());
+  found.finish();
+  Json answer = versioned(found.summary());
   answer["front"] = Json::array();
-  front.for_each(cells_of, [&](std::uint64_t, Json row) { answer["front"].push_back(std::move(row)); });
+  for (const auto& [value, front] : found.fronts()) {
+    front.for_each(cells_of, [&](std::uint64_t, Json row) { answer["front"].push_back(std::move(row)); });
+  }
   return answer;
 }
 

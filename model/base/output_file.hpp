@@ -30,6 +30,8 @@ class OutputFile {
   int descriptor_ = -1, slot_ = -1;
 };
 
+void write_file(const std::filesystem::path& path, std::string_view text);
+
 // Writes all of it. False with errno.
 bool write_all(int descriptor, std::string_view text);
 

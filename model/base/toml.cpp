@@ -74,10 +74,21 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
     if (description.starts_with(kPrefix)) {
       description.remove_prefix(kPrefix.size());
     }
-    const auto& place = error.source().begin;  // nodes that the parser made itself have none
-    throw InputError(file_name, std::max<long>(1, place.line), std::max<long>(1, place.column),
-                     "not valid TOML: " + one_line(description));
+    fail_at(file_name, error.source(), "not valid TOML: " + one_line(description));
   }
+}
+
+void fail_at(std::string_view file_name, const toml::source_region& place, std::string_view message) {
+  throw InputError(file_name, std::max<long>(1, place.begin.line), std::max<long>(1, place.begin.column), message);
+}
+
+std::string toml_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char character : text) {
+    const bool is_plain = character >= 0x20 && character < 0x7f;
+    result += (character == '"' || character == '\\' ? "\\" : "") + std::string(1, is_plain ? character : '?');
+  }
+  return result + '"';
 }
 
 }  // namespace onchip

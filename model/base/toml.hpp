@@ -2,6 +2,9 @@
 // TOML files: chips and specs of sweeps.
 #pragma once
 
+#include "model/base/error.hpp"
+
+#include <string>
 #include <string_view>
 
 // The parser is compiled in, so that the command needs no shared library. Its assertions
@@ -21,5 +24,24 @@ namespace onchip {
 // Throws InputError with file, line and column for what is no TOML, for more than 1 MiB, strings of several lines,
 // bytes beyond ASCII outside of comments, and more than 1000 dots in keys.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
+
+// Throws InputError with file, line and column; nodes that the parser made itself have none, and get the first.
+[[noreturn]] void fail_at(std::string_view file_name, const toml::source_region& place, std::string_view message);
+
+// What `read()` refuses gets a place, unless it has one from farther within.
+template <typename Read>
+void at_place(std::string_view file_name, const toml::source_region& place, Read&& read) {
+  try {
+    read();
+  } catch (const InputError& error) {
+    if (std::string_view(error.what()).starts_with(std::string(file_name) + ":")) {
+      throw;
+    }
+    fail_at(file_name, place, error.what());
+  }
+}
+
+// In quotes; of one line and, as chip files are, of ASCII alone: a letter beyond it is a question mark.
+std::string toml_string(std::string_view text);
 
 }  // namespace onchip

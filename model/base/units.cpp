@@ -3,12 +3,14 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -48,17 +50,13 @@ constexpr std::array kUnits{
 
 // "B, kB, MB or GB"
 std::string units_of(Dimension dimension) {
-  std::string text;
-  std::string_view last;
+  std::vector<std::string_view> names;
   for (const Unit& unit : kUnits) {
     if (unit.dimension == dimension) {
-      if (!last.empty()) {
-        text += (text.empty() ? "" : ", ") + std::string(last);
-      }
-      last = unit.name;
+      names.push_back(unit.name);
     }
   }
-  return text.empty() ? std::string(last) : text + " or " + std::string(last);
+  return joined(names, ", ", " or ");
 }
 
 }  // namespace

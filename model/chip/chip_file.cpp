@@ -76,8 +76,7 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const toml::source_region& place, std::string_view message) const {
-    // Nodes that the parser made itself have no place.
-    throw InputError(file_name_, std::max<long>(1, place.begin.line), std::max<long>(1, place.begin.column), message);
+    fail_at(file_name_, place, message);
   }
 
   void refuse_unknown() const {
@@ -329,16 +328,6 @@ class Reader {
   std::string file_name_;
   toml::table root_;
 };
-
-// Of one line and, as chip files are, of ASCII alone: a letter beyond it is a question mark.
-std::string toml_string(std::string_view text) {
-  std::string result = "\"";
-  for (const char character : text) {
-    const bool is_plain = character >= 0x20 && character < 0x7f;
-    result += (character == '"' || character == '\\' ? "\\" : "") + std::string(1, is_plain ? character : '?');
-  }
-  return result + '"';
-}
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace onchip {
 namespace {
@@ -139,14 +140,6 @@ std::string FrontOfRows::changed_text(const Cells& from, const Cells& to) const 
   return text;
 }
 
-Json FrontOfRows::summary() const {
-  return {{"objectives", to_string(asked_)},
-          {"rows", rows_},
-          {"on_front", on_front_},
-          {"dominated", dominated()},
-          {"not_counted", uncounted_}};
-}
-
 void FrontOfRows::for_each(const CellsOf& cells_of, const std::function<void(std::uint64_t id, Json row)>& use) const {
   Cells before;
   for (std::size_t point = 0; point < ids_.size(); ++point) {
@@ -170,6 +163,58 @@ void FrontOfRows::for_each(const CellsOf& cells_of, const std::function<void(std
       before = cells;
     }
   }
+}
+
+FrontsOfRows::FrontsOfRows(const std::vector<std::string>& columns, const FrontAsked& asked, std::string_view source,
+                           const std::vector<std::string>& axes)
+    : asked_(asked), none_(columns, asked.objectives, source, axes), numbers_(none_.counted()) {
+  if (!asked.where.empty()) {
+    keeps_.emplace("where", asked.where, [&](std::string_view name) -> Number_of {
+      numbers_.push_back(find_column(columns, name, source));
+      return [values = values_.get(), place = numbers_.size() - 1](const Answered&) {
+        return place < values->size() ? (*values)[place] : std::numeric_limits<double>::quiet_NaN();
+      };
+    });
+  }
+  if (!asked.by.empty()) {
+    by_ = find_column(columns, asked.by, "by: " + std::string(source));
+  } else {
+    fronts_.emplace_back("", none_);
+    places_.emplace("", 0);
+  }
+}
+
+void FrontsOfRows::add(std::span<const double> numbers, const std::string& of_by, std::uint64_t id) {
+  values_->assign(numbers.begin(), numbers.end());
+  if (const double kept = keeps_ ? (*keeps_)({}) : 1; std::isnan(kept) || kept == 0) {
+    return;
+  }
+  const auto [place, is_new] = places_.try_emplace(of_by, fronts_.size());
+  if (is_new) {
+    fronts_.emplace_back(of_by, none_);
+  }
+  fronts_[place->second].second.add(numbers.first(none_.counted().size()), id);
+}
+
+void FrontsOfRows::finish() {
+  std::ranges::for_each(fronts_, [&](auto& front) { front.second.finish(asked_.within); });
+}
+
+std::uint64_t FrontsOfRows::sum(std::uint64_t (FrontOfRows::*count)() const) const {
+  return std::transform_reduce(fronts_.begin(), fronts_.end(), std::uint64_t{0}, std::plus<>(),
+                               [&](const auto& front) { return (front.second.*count)(); });
+}
+
+Json FrontsOfRows::summary() const {
+  Json summary{{"objectives", to_string(asked_.objectives)},
+               {"rows", sum(&FrontOfRows::rows)},
+               {"on_front", sum(&FrontOfRows::on_front)},
+               {"dominated", sum(&FrontOfRows::dominated)},
+               {"not_counted", sum(&FrontOfRows::uncounted)}};
+  if (by_) {
+    summary["by"] = asked_.by;
+  }
+  return summary;
 }
 
 }  // namespace onchip

@@ -4,15 +4,19 @@
 #pragma once
 
 #include "model/answer/json.hpp"
+#include "model/explore/expression.hpp"
 #include "model/explore/front.hpp"
 #include "model/explore/spec.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -56,7 +60,6 @@ class FrontOfRows {
   // Of the axes: "hidden 512 -> 768"; of a plan no more than the family, as it is long.
   std::string changed_text(const Cells& from, const Cells& to) const;
 
-  Json summary() const;
   // What is shown, row by row, for many rows: {"row": {...}, "changed": {...}, "percent": {...}}.
   void for_each(const CellsOf& cells_of, const std::function<void(std::uint64_t id, Json row)>& use) const;
 
@@ -68,6 +71,44 @@ class FrontOfRows {
   std::uint64_t rows_ = 0, uncounted_ = 0, on_front_ = 0;
   std::vector<Point> points_;
   std::vector<std::vector<std::uint64_t>> ids_;
+};
+
+// What is asked about the front of rows.
+struct FrontAsked {
+  std::vector<Objective> objectives;
+  std::string by;     // a column: a front for each of its values; "": one
+  std::string where;  // an expression of columns that are numbers: rows of which it is false are left out; "": none are
+  double within = 0;  // as FrontOfRows::finish()
+};
+
+// The front of rows, or one for each value of a column.
+class FrontsOfRows {
+ public:
+  // As FrontOfRows. Throws InputError for a column of `by` or `where` that is none of these.
+  FrontsOfRows(const std::vector<std::string>& columns, const FrontAsked& asked, std::string_view source,
+               const std::vector<std::string>& axes = {});
+  FrontsOfRows(FrontsOfRows&&) = default;
+
+  // Which columns add() takes of a row as numbers, and the one whose value it takes, if there is one.
+  const std::vector<std::size_t>& numbers() const { return numbers_; }
+  const std::optional<std::size_t>& by() const { return by_; }
+  void add(std::span<const double> numbers, const std::string& of_by, std::uint64_t id);
+  void finish();  // after the last row
+
+  // With their values, as they are first seen.
+  const std::vector<std::pair<std::string, FrontOfRows>>& fronts() const { return fronts_; }
+  std::uint64_t sum(std::uint64_t (FrontOfRows::*count)() const) const;
+  Json summary() const;
+
+ private:
+  FrontAsked asked_;
+  FrontOfRows none_;  // without a row
+  std::vector<std::size_t> numbers_;
+  std::optional<std::size_t> by_;
+  std::unique_ptr<std::vector<double>> values_ = std::make_unique<std::vector<double>>();  // that the expression reads
+  std::optional<Expression> keeps_;
+  std::vector<std::pair<std::string, FrontOfRows>> fronts_;
+  std::unordered_map<std::string, std::size_t> places_;
 };
 
 }  // namespace onchip

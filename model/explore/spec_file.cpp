@@ -7,6 +7,7 @@
 #include "model/explore/spec.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace onchip {
@@ -20,7 +21,7 @@ class SpecReader {
     root_ = parse_toml(text, file_name_);
     for (const auto& [key, node] : in_order(root_)) {
       const std::string name(key->str());
-      at(*key, [&, &given = *node] {
+      at_place(file_name_, key->source(), [&, &given = *node] {
         if (name == "axis") {
           read_axes(given);
         } else if (name == "where") {
@@ -60,23 +61,6 @@ class SpecReader {
     return entries;
   }
 
-  [[noreturn]] void fail(const toml::source_region& place, std::string_view message) const {
-    throw InputError(file_name_, std::max<long>(1, place.begin.line), std::max<long>(1, place.begin.column), message);
-  }
-
-  // What is refused gets its place, unless it has one from farther within.
-  template <typename Read>
-  void at(const toml::key& key, Read&& read) const {
-    try {
-      read();
-    } catch (const InputError& error) {
-      if (std::string_view(error.what()).starts_with(file_name_ + ":")) {
-        throw;
-      }
-      fail(key.source(), error.what());
-    }
-  }
-
   static std::string text_of(const toml::node& node) {
     if (const auto text = node.value_exact<std::string>()) {
       return *text;
@@ -92,7 +76,7 @@ class SpecReader {
   void for_each_key(const toml::node& node, const std::string& name, Use&& use) const {
     if (const toml::table* table = node.as_table()) {
       for (const auto& [key, value] : in_order(*table)) {
-        at(*key, [&, &within = *key, &of = *value] {
+        at_place(file_name_, key->source(), [&, &within = *key, &of = *value] {
           for_each_key(of, (name.empty() ? "" : name + ".") + std::string(within.str()), use);
         });
       }
@@ -108,13 +92,11 @@ class SpecReader {
     }
     for (const toml::node& axis : *axes) {
       std::vector<std::pair<std::string, std::vector<std::string>>> keys;
-      try {
+      at_place(file_name_, axis.source(), [&] {
         for_each_key(axis, "", [&](const std::string& name, const toml::node& values) {
           std::vector<std::string>& texts = keys.emplace_back(name, std::vector<std::string>()).second;
           if (const toml::array* list = values.as_array()) {
-            for (const toml::node& value : *list) {
-              texts.push_back(text_of(value));
-            }
+            std::ranges::transform(*list, std::back_inserter(texts), text_of);
           } else {
             texts.push_back(text_of(values));
           }
@@ -124,12 +106,7 @@ class SpecReader {
           throw InputError("an axis without a key");
         }
         spec_.add_axis(std::move(keys));
-      } catch (const InputError& error) {
-        if (std::string_view(error.what()).starts_with(file_name_ + ":")) {
-          throw;
-        }
-        fail(axis.source(), error.what());
-      }
+      });
     }
   }
 

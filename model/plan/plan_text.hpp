@@ -5,6 +5,7 @@
 #pragma once
 
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/plan/field.hpp"
 
 #include <algorithm>
@@ -39,11 +40,7 @@ std::string expected_text(const Field<P>& field) {
       names.push_back(field.names[i]);
     }
   }
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
-  }
-  return text;
+  return joined(names, ", ", " or ");
 }
 
 // Old names of plan fields and families' values, with the new ones: what is refused by name.

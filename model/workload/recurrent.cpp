@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
@@ -21,17 +22,15 @@ bool is_alike(std::string_view a, std::string_view b) {
 template <class Info, std::size_t size>
 std::size_t parse_name(std::string_view what, std::string_view name, const std::array<Info, size>& table) {
   std::array<std::string_view, size> names;
-  std::string expected;
   for (std::size_t i = 0; i < size; ++i) {
     if (is_alike(table[i].name, name)) {
       return i;
     }
     names[i] = table[i].name;
-    expected += (i == 0 ? "" : i + 1 == size ? " or " : ", ") + std::string(names[i]);
   }
   const std::string suggestion = did_you_mean(name, names);
   throw InputError("unknown " + std::string(what) + " " + in_quotes(name) +
-                   (suggestion.empty() ? ": expected " + expected : suggestion));
+                   (suggestion.empty() ? ": expected " + joined(names, ", ", " or ") : suggestion));
 }
 
 void check_range(std::string_view field, int value, int maximum) {

@@ -250,15 +250,14 @@ def sweep(chip, *axes, **options):
     return json.loads(ask_text(chip, json.dumps({"ask": "sweep", **_of_sweep(axes, **options)})))["rows"]
 
 
-def pareto(chip, objectives, *axes, within=None, **options):
+def pareto(chip, objectives, *axes, within=None, by=None, **options):
     """The front of the rows of a sweep, which is asked as above, or of `rows`, a list of dicts: a dict, what `onchip pareto
     --format json` prints. objectives="step_us:min,hidden:max"; within="5%" leaves so many rows out that each has one as
-    near."""
+    near; by="batch" finds a front for each value of that column."""
     question = {"ask": "pareto", "objectives": objectives, **_of_sweep(axes, **options)}
     if options.get("rows") == []:
         question["rows"] = []
-    if within is not None:
-        question["within"] = within
+    question |= {key: value for key, value in (("within", within), ("by", by)) if value is not None}
     return json.loads(ask_text(chip, json.dumps(question)))
 
 

@@ -118,6 +118,11 @@ class Fits(unittest.TestCase):
         same = onchip.pareto("h200", "per_sample,hidden:max", *axes, cell="lstm", density=0.1,
                              column=["per_sample=step_us/batch"], where="fits")  # fmt: skip
         self.assertEqual([point["row"] for point in same["front"]], [point["row"] for point in front["front"]])
+        each = onchip.pareto("h200", "step_us,hidden:max", rows=rows, by="batch", where="hidden > 0")
+        self.assertEqual([point["row"]["row"] for point in each["front"] if point["row"]["batch"] == str(rows[0]["batch"])],
+                         [point["row"]["row"] for point in onchip.pareto(
+                             "h200", "step_us,hidden:max", rows=[row for row in rows if row["batch"] == rows[0]["batch"]]
+                         )["front"]])  # fmt: skip
 
     def test_chips_can_be_changed(self):
         chip = onchip.Chip("h200")

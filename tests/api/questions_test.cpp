@@ -387,6 +387,7 @@ TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "
   std::mt19937 draw(43);
   const std::string command = ONCHIP_COMMAND;
   const std::string objectives = " --objectives step_us:min,hidden:max --within 5% --format json";
+  const std::string more = " --by batch --where 'hidden > 100 && batch < 9'";
   const auto pareto = [&](Json question) {
     question["ask"] = "pareto";
     question["objectives"] = "step_us:min,hidden:max";
@@ -415,6 +416,8 @@ TEST_CASE("a sweep asked in C has the rows of the command's, and their front", "
     const std::string other = folder.write("other.jsonl", lines);
     if (!rows.empty()) {
       CHECK(pareto({{"rows", rows}}) == Json::parse(run(command + " pareto " + other + objectives)));
+      CHECK(pareto({{"rows", rows}, {"by", "batch"}, {"where", "hidden > 100 && batch < 9"}}) ==
+            Json::parse(run(command + " pareto " + other + objectives + more)));
     }
   }
   Json question = inferences.question;

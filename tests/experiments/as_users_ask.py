@@ -5,7 +5,9 @@
 import json
 import os
 import pathlib
+import random
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -58,6 +60,32 @@ class MachineLearningEngineer(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "model.pt").write_bytes(b"PK\x03\x04" + bytes(60))
             self.assertIn("safetensors", run("predict --weights model.pt", status=2, folder=folder))
+
+    def test_a_checkpoint_of_several_layers_is_answered_layer_by_layer(self):
+        draw = random.Random(45)
+        names = [f"encoder.rnn.weight_{kind}_l{layer}{way}" for layer in range(2) for way in ("", "_reverse") for kind in ("ih", "hh")]
+        hidden, header, data = 64, {}, b""
+        for name in names:
+            values = [draw.choice((0.0, 0.0, 0.5)) for _ in range(4 * hidden * hidden)]
+            tensor = struct.pack(f"<{len(values)}f", *values)
+            header[name] = {"dtype": "F32", "shape": [4 * hidden, hidden], "data_offsets": [len(data), len(data) + len(tensor)]}
+            data += tensor
+        recurrent = [name for name in names if "_hh_" in name]
+        with tempfile.TemporaryDirectory() as folder:
+            text = json.dumps(header).encode()
+            pathlib.Path(folder, "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+            words = "--chip h200 --cell lstm --weights model.safetensors --format json"
+            for verb in ("predict", "fit"):
+                whole = json.loads(run(f"{verb} {words}", folder=folder))
+                self.assertEqual([layer["tensor"] for layer in whole["layers"]], recurrent)
+                each = [json.loads(run(f"{verb} {words} --tensor {name}", folder=folder)) for name in recurrent]
+                for layer, alone in zip(whole["layers"], each):
+                    self.assertEqual((layer["step_us"], layer["fits"], layer["plan"]), (alone["step_us"], alone["fits"], alone["plan"]))
+                self.assertAlmostEqual(whole["step_us"], sum(alone["step_us"] for alone in each), places=4)
+                self.assertTrue(whole["fits"])
+            self.assertIn(recurrent[3], run(f"predict {words} --tensor encoder.rnn".replace("json", "csv"), folder=folder))
+            for verb in ("predict --plan all", "what-if", "simulate", "predict --layers 2"):
+                self.assertIn("name", run(f"{verb} {words}", status=2, folder=folder))
 
     def test_an_output_that_nobody_writes_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:

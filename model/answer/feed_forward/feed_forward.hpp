@@ -133,12 +133,12 @@ inline Json to_json(const FeedForwardCase& answer) {
 
 struct FeedForwardFit {
   FeedForwardCase answer;
-  bool fits() const { return answer.fits(); }
+  bool is_yes() const { return answer.fits(); }
 };
 FeedForwardFit fit(const FeedForwardQuestion& question);
 struct FeedForwardAnswer {
   FeedForwardCase answer;
-  bool fits() const { return answer.fits(); }
+  bool is_yes() const { return answer.fits(); }
 };
 FeedForwardAnswer predict(const FeedForwardQuestion& question);
 inline Json to_json(const FeedForwardFit& answer) {

@@ -122,7 +122,7 @@ struct TrainingFit {
   std::vector<TrainingLimit> limits;
   std::optional<ReachedOf<TrainingCase>> to_fit = {};  // of what does not fit: the least of the chip's numbers
 
-  bool fits() const { return answer.fits(); }
+  bool is_yes() const { return answer.fits(); }
 };
 TrainingFit fit(const TrainingQuestion& question);
 // The largest hidden size that fits alone; if none does, the least.

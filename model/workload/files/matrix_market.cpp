@@ -5,6 +5,7 @@
 //   rows columns entries
 //   row column value            one line per entry, indices from 1
 // Of the format "array" all values are listed instead, column by column, behind a line with rows and columns.
+#include "model/base/joined.hpp"
 #include "model/workload/files/text_reader.hpp"
 #include "model/workload/files/weights_file.hpp"
 
@@ -166,16 +167,14 @@ class Parser {
 
   int choose(std::string_view what, std::span<const std::string_view> supported) {
     const std::string_view found = reader_.word();
-    std::string list;
     for (std::size_t i = 0; i < supported.size(); ++i) {
       if (equal_ignoring_case(found, supported[i])) {
         return static_cast<int>(i);
       }
-      list += (i ? ", " : "") + std::string(supported[i]);
     }
     reader_.fail(reader_.word_at(), (found.empty() ? "the header ends before the " + std::string(what)
                                                    : "unsupported " + std::string(what) + " " + in_quotes(found)) +
-                                        "; supported: " + list);
+                                        "; supported: " + joined(supported));
   }
 
   bool is_symmetric() const { return symmetry_ != Symmetry::general; }

@@ -6,6 +6,7 @@
 // A checkpoint of several such files ("shards") has an index: {"weight_map": {"name": "file", ...}}
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/json.hpp"
 #include "model/workload/files/safetensors_header.hpp"
 #include "model/workload/files/weights_file.hpp"
@@ -17,9 +18,11 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -30,192 +33,52 @@ constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the form
 using safetensors::read_matrix, safetensors::read_tensors;
 using safetensors::Tensors, safetensors::kMask, safetensors::kOriginal;
 
-constexpr std::array<std::string_view, 3> kTensorKeys{"dtype", "shape", "data_offsets"};
-enum class TensorKey : std::uint8_t { dtype, shape, data_offsets, none };
+using HeaderJson = nlohmann::json;
 
-// Builds the table of tensors while the JSON is read, so that a hostile header (deep nesting, long shapes) takes no
-// memory beyond its names.
-class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit HeaderReader(std::string_view file_name) : file_name_(file_name) {}
+bool is_whole_list(const HeaderJson& json) {
+  return json.is_array() && std::ranges::all_of(json, [](const HeaderJson& one) { return one.is_number_unsigned(); });
+}
 
-  Tensors take() { return std::move(tensors_); }
-
-  bool start_object(std::size_t) override {
-    if (enter_ignored()) {
-      return true;
-    }
-    if (depth_ >= 2) {
-      unexpected("an object");
-    }
-    ++depth_;
-    return true;
+// The table of tensors, without its keys of other tools.
+Tensors tensors_in(const std::string& header, const std::string& file) {
+  const auto json = parse_json<HeaderJson>(header, file);
+  if (!json.is_object()) {
+    throw InputError(file + ": its header is no JSON object");
   }
-  bool end_object() override {
-    if (leave_ignored()) {
-      return true;
+  Tensors tensors;
+  for (const auto& [name, of] : json.items()) {
+    if (name == "__metadata__") {
+      continue;
     }
-    if (depth_ == 2 && tensor_) {
-      for (std::size_t i = 0; i < kTensorKeys.size(); ++i) {
-        if (!seen_[i]) {
-          fail("has no " + in_quotes(kTensorKeys[i]));
-        }
+    const auto value = [&, &who = name, &keys = of](const char* key, bool (*is_one)(const HeaderJson&),
+                                                    const char* expected) -> const HeaderJson& {
+      const auto found = keys.is_object() ? keys.find(key) : keys.end();
+      if (found == keys.end() || !is_one(*found)) {
+        throw InputError(file + ": tensor " + in_quotes(who) + " has no " + in_quotes(key) + ", " + expected);
       }
-    }
-    --depth_;
-    return true;
-  }
-  bool key(std::string& name) override {
-    if (ignored_depth_ > 0) {
-      return true;
-    }
-    if (depth_ == 1) {
-      name_ = name;
-      seen_ = {};
-      key_ = TensorKey::none;
-      tensor_ = nullptr;
-      if (name == "__metadata__") {
-        if (std::exchange(metadata_, true)) {
-          fail("is there twice");
-        }
-        return true;
+      return *found;
+    };
+    Tensor& tensor = tensors[name];
+    tensor.type = value(
+                      "dtype", [](const HeaderJson& one) { return one.is_string(); }, "a string")
+                      .get<std::string>();
+    for (const HeaderJson& extent : value("shape", is_whole_list, "a list of whole numbers")) {
+      const auto number = extent.get<std::uint64_t>();
+      if (tensor.dimensions < tensor.shape.size()) {
+        tensor.shape[tensor.dimensions] = number;
       }
-      const auto [position, inserted] = tensors_.try_emplace(name);
-      if (!inserted) {
-        fail("is there twice");
-      }
-      tensor_ = &position->second;
-    } else if (tensor_) {
-      const auto found = std::find(kTensorKeys.begin(), kTensorKeys.end(), name);
-      if (found == kTensorKeys.end()) {  // of a later version of the format, or a tool's own
-        ignores_value_ = true;
-        return true;
-      }
-      const auto index = static_cast<std::size_t>(found - kTensorKeys.begin());
-      if (std::exchange(seen_[index], true)) {
-        fail("has " + in_quotes(name) + " twice");
-      }
-      key_ = static_cast<TensorKey>(index);
+      ++tensor.dimensions;
+      tensor.too_many_elements |= __builtin_mul_overflow(tensor.elements, number, &tensor.elements);
     }
-    return true;
+    drop_single_direction(tensor);
+    const HeaderJson& offsets = value(
+        "data_offsets", [](const HeaderJson& one) { return is_whole_list(one) && one.size() == 2; },
+        "two whole numbers");
+    tensor.begin = offsets[0];
+    tensor.end = offsets[1];
   }
-  bool start_array(std::size_t) override {
-    if (enter_ignored()) {
-      return true;
-    }
-    if (depth_ != 2 || !tensor_ || (key_ != TensorKey::shape && key_ != TensorKey::data_offsets)) {
-      unexpected("an array");
-    }
-    ++depth_;
-    offsets_ = 0;
-    return true;
-  }
-  bool end_array() override {
-    if (leave_ignored()) {
-      return true;
-    }
-    --depth_;
-    if (key_ == TensorKey::shape) {
-      drop_single_direction(*tensor_);
-    }
-    if (key_ == TensorKey::data_offsets && offsets_ != 2) {
-      fail("needs two numbers as 'data_offsets'");
-    }
-    return true;
-  }
-  bool number_unsigned(std::uint64_t number) override {
-    if (is_ignored()) {
-      return true;
-    }
-    if (depth_ != 3) {
-      unexpected("a number");
-    }
-    if (key_ == TensorKey::shape) {
-      if (tensor_->dimensions < tensor_->shape.size()) {
-        tensor_->shape[tensor_->dimensions] = number;
-      }
-      ++tensor_->dimensions;
-      tensor_->too_many_elements |= __builtin_mul_overflow(tensor_->elements, number, &tensor_->elements);
-    } else {
-      if (offsets_ == 2) {
-        fail("needs two numbers as 'data_offsets'");
-      }
-      (offsets_ == 0 ? tensor_->begin : tensor_->end) = number;
-      ++offsets_;
-    }
-    return true;
-  }
-  bool string(std::string& text) override {
-    if (is_ignored()) {
-      return true;
-    }
-    if (depth_ == 2 && metadata_value()) {
-      return true;
-    }
-    if (depth_ != 2 || key_ != TensorKey::dtype) {
-      unexpected("a string");
-    }
-    tensor_->type = text;
-    return true;
-  }
-  bool number_integer(std::int64_t) override { return is_ignored() || unexpected("a negative number"); }
-  bool number_float(double, const std::string&) override {
-    return is_ignored() || unexpected("a number that is no 64-bit unsigned integer");
-  }
-  bool null() override { return is_ignored() || (depth_ == 1 && metadata_value()) || unexpected("null"); }
-  bool boolean(bool) override { return is_ignored() || unexpected("a truth value"); }
-  bool binary(nlohmann::json::binary_t&) override { return unexpected("binary data"); }
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
-    throw InputError(file_name_ + ": the header is not valid JSON at its byte " + std::to_string(byte));
-  }
-
- private:
-  bool metadata_value() const { return !tensor_; }
-
-  // The value of a key that is not read, however deep.
-  bool enter_ignored() {
-    if (ignores_value_ || ignored_depth_ > 0) {
-      ++ignored_depth_;
-      ignores_value_ = false;
-      return true;
-    }
-    return false;
-  }
-  bool leave_ignored() {
-    if (ignored_depth_ > 0) {
-      --ignored_depth_;
-      return true;
-    }
-    return false;
-  }
-  bool is_ignored() { return std::exchange(ignores_value_, false) || ignored_depth_ > 0; }
-
-  [[noreturn]] void fail(const std::string& message) const {
-    throw InputError(file_name_ + ": " + (name_ == "__metadata__" ? "" : "tensor ") + in_quotes(name_) + " " + message);
-  }
-  [[noreturn]] bool unexpected(const std::string& found) const {
-    if (depth_ == 0) {
-      throw InputError(file_name_ + ": expected the header to be an object, found " + found);
-    }
-    std::string where = depth_ == 1 || metadata_value() || key_ == TensorKey::none
-                            ? std::string()
-                            : "as " + in_quotes(kTensorKeys[static_cast<std::size_t>(key_)]) + " ";
-    fail("has " + found + " " + where + "where the format has none");
-  }
-
-  std::string file_name_;
-  Tensors tensors_;
-  bool metadata_ = false;  // seen
-  // Where the reader is: depth 1 in the header, 2 in a tensor or the metadata, 3 in a shape or the offsets.
-  int depth_ = 0;
-  std::string name_;
-  Tensor* tensor_ = nullptr;  // null in the metadata
-  TensorKey key_ = TensorKey::none;
-  std::array<bool, kTensorKeys.size()> seen_{};
-  int offsets_ = 0;
-  bool ignores_value_ = false;
-  int ignored_depth_ = 0;
-};
+  return tensors;
+}
 
 // Every tensor lies within the data, is as long as its shape says, and is followed by the next at once.
 void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::string& file_name) {
@@ -269,11 +132,8 @@ void check_extents(const Tensors& tensors, std::uint64_t data_bytes, const std::
 
 std::string list(const std::vector<std::string_view>& names) {
   constexpr std::size_t kLongest = 10;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kLongest); ++i) {
-    text += (i ? ", " : "") + in_quotes(names[i]);
-  }
-  return text + (names.size() > kLongest ? " and " + std::to_string(names.size() - kLongest) + " more" : "");
+  return joined(std::span(names).first(std::min(names.size(), kLongest)), ", ", "", in_quotes) +
+         (names.size() > kLongest ? " and " + std::to_string(names.size() - kLongest) + " more" : "");
 }
 
 // The mask beside "NAME_orig", if there is one.
@@ -296,9 +156,10 @@ bool is_recurrent_shape(const Tensor& tensor, const TensorChoice& choice) {
   });
 }
 
-// The tensor that is asked for, or the only one that can be recurrent weights: the only matrix, or the only one whose
-// name says so, or else whose shape does. A pruned weight NAME is found as NAME, too.
-Tensors::const_iterator choose(const Tensors& tensors, const TensorChoice& choice, const std::string& file_name) {
+// The tensor that is asked for, a pruned weight NAME_orig by NAME, too. Of a module, or of the file where none is
+// named, all that can be recurrent weights: those whose names say so, or else all matrices, and of several those whose
+// shape does.
+std::vector<std::string_view> choose(const Tensors& tensors, const TensorChoice& choice, const std::string& file_name) {
   std::vector<std::string_view> matrices, recurrent;
   for (const auto& [name, tensor] : tensors) {
     const bool is_mask =
@@ -307,33 +168,35 @@ Tensors::const_iterator choose(const Tensors& tensors, const TensorChoice& choic
       matrices.push_back(name);
     }
   }
-  const std::string_view wanted = choice.tensor;
-  if (!wanted.empty()) {
-    auto found = tensors.find(wanted);
-    if (found == tensors.end()) {
-      found = tensors.find(std::string(wanted) + std::string(kOriginal));
+  const std::string wanted(choice.tensor);
+  for (const std::string& name : {wanted, wanted + std::string(kOriginal)}) {
+    if (const auto found = tensors.find(name); !wanted.empty() && found != tensors.end()) {
+      return {found->first};
     }
-    if (found != tensors.end()) {
-      return found;
-    }
+  }
+  std::ranges::copy_if(matrices, std::back_inserter(recurrent), [&](std::string_view name) {
+    return says_recurrent(name) && (wanted.empty() || name.starts_with(wanted + '.'));
+  });
+  if (recurrent.empty() && !wanted.empty()) {
     throw InputError(file_name + ": no tensor " + in_quotes(wanted) + did_you_mean(wanted, matrices) +
                      (matrices.empty() ? "; the file holds no 2-D tensor" : "; 2-D tensors: " + list(matrices)));
   }
   if (matrices.empty()) {
     throw InputError(file_name + ": the file holds no 2-D tensor");
   }
-  std::ranges::copy_if(matrices, std::back_inserter(recurrent), says_recurrent);
+  std::vector<std::string_view> of_shape;
+  std::ranges::copy_if(recurrent.empty() ? matrices : recurrent, std::back_inserter(of_shape),
+                       [&](std::string_view name) { return is_recurrent_shape(tensors.find(name)->second, choice); });
   if (recurrent.empty()) {
     recurrent = matrices;
   }
-  if (recurrent.size() > 1) {
-    std::erase_if(recurrent, [&](auto name) { return !is_recurrent_shape(tensors.find(name)->second, choice); });
+  if (recurrent.size() > 1 && !of_shape.empty()) {
+    recurrent = of_shape;
   }
-  if (recurrent.size() != 1) {
-    throw InputError(file_name + ": the file holds " + std::to_string(matrices.size()) +
-                     " 2-D tensors; name one of them: " + list(matrices));
-  }
-  return tensors.find(recurrent.front());
+  std::ranges::sort(recurrent, [](std::string_view a, std::string_view b) {
+    return strverscmp(std::string(a).c_str(), std::string(b).c_str()) < 0;  // l2 before l10
+  });
+  return recurrent;
 }
 
 }  // namespace
@@ -358,9 +221,7 @@ Tensors safetensors::read_tensors(const InputFile& input, const std::string& fil
   if (header.find('\0') != std::string::npos) {
     throw InputError(file + ": its header holds a NUL byte; the format pads it with spaces");
   }
-  HeaderReader reader(file);
-  nlohmann::json::sax_parse(header, &reader);
-  Tensors tensors = reader.take();
+  Tensors tensors = tensors_in(header, file);
   check_extents(tensors, left - header_bytes, file);
   for (auto& [name, tensor] : tensors) {
     tensor.file = &input;
@@ -371,7 +232,12 @@ Tensors safetensors::read_tensors(const InputFile& input, const std::string& fil
 }
 
 SparseMatrix safetensors::read_matrix(const Tensors& tensors, const std::string& file, const TensorChoice& choice) {
-  const auto chosen = choose(tensors, choice, file);
+  const std::vector<std::string_view> names = choose(tensors, choice, file);
+  if (names.size() != 1) {
+    throw InputError(file + ": the file holds " + std::to_string(names.size()) +
+                     " 2-D tensors that can be recurrent weights; name one of them: " + list(names));
+  }
+  const auto chosen = tensors.find(names.front());
   const auto who_is = [&](Tensors::const_iterator of) { return file + ": tensor " + in_quotes(of->first); };
   const std::string who = who_is(chosen);
   std::vector<float> scales, mask;
@@ -396,12 +262,15 @@ SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_nam
   return read_matrix(read_tensors(InputFile(InMemory{bytes}), file), file, choice);
 }
 
-SparseMatrix read_safetensors(const std::filesystem::path& file, const TensorChoice& choice) {
-  const InputFile input(file);
-  return read_matrix(read_tensors(input, file.string()), file.string(), choice);
-}
+namespace {
 
-SparseMatrix read_safetensors_index(const std::filesystem::path& file, const TensorChoice& choice) {
+// A file's tensors, or, by the index of a checkpoint, those of its files that can be what is asked for.
+struct OpenTensors {
+  std::map<std::string, std::unique_ptr<InputFile>> files;
+  Tensors tensors;
+};
+
+OpenTensors open_index(const std::filesystem::path& file, const TensorChoice& choice) {
   const auto index = parse_json<nlohmann::json>(InputFile(file).bytes(), file.string());
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object() ||
@@ -424,21 +293,47 @@ SparseMatrix read_safetensors_index(const std::filesystem::path& file, const Ten
       break;
     }
   }
-  std::map<std::string, std::unique_ptr<InputFile>> shards;
-  Tensors tensors;
+  OpenTensors open;
   for (const auto& [name, shard] : shard_of) {
-    auto& opened = shards[shard];
+    auto& opened = open.files[shard];
     if (!opened) {
       const std::filesystem::path path = file.parent_path() / shard;
       opened = std::make_unique<InputFile>(path);
       for (auto& [of_shard, tensor] : read_tensors(*opened, path.string())) {
         if (map->value(of_shard, "") == shard) {
-          tensors.insert_or_assign(of_shard, tensor);
+          open.tensors.insert_or_assign(of_shard, tensor);
         }
       }
     }
   }
-  return read_matrix(tensors, file.string(), choice);
+  return open;
+}
+
+OpenTensors open_tensors(const std::filesystem::path& file, const TensorChoice& choice) {
+  if (stem_and_extension(file).second == ".json") {
+    return open_index(file, choice);
+  }
+  OpenTensors open;
+  const auto& opened = open.files[""] = std::make_unique<InputFile>(file);
+  open.tensors = read_tensors(*opened, file.string());
+  return open;
+}
+
+}  // namespace
+
+SparseMatrix read_safetensors(const std::filesystem::path& file, const TensorChoice& choice) {
+  const OpenTensors open = open_tensors(file, choice);
+  return read_matrix(open.tensors, file.string(), choice);
+}
+
+std::vector<std::string> recurrent_tensors(const std::filesystem::path& file, const TensorChoice& choice) {
+  if (const std::string extension = stem_and_extension(file).second;
+      extension != ".json" && extension != ".safetensors") {
+    return {std::string(choice.tensor)};
+  }
+  const OpenTensors open = open_tensors(file, choice);
+  const std::vector<std::string_view> names = choose(open.tensors, choice, file.string());
+  return {names.begin(), names.end()};
 }
 
 std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor) {

@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/numeric.hpp"
 
 #include <algorithm>
@@ -91,11 +92,9 @@ const DataType* find_type(std::string_view name) {
 }
 
 std::string shape_text(const Tensor& tensor) {
-  std::string text = "[";
-  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(tensor.dimensions, 2); ++i) {
-    text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
-  }
-  return text + (tensor.dimensions > 2 ? ", ...]" : "]");
+  const auto shown = std::span(tensor.shape).first(std::min<std::uint64_t>(tensor.dimensions, 2));
+  return "[" + joined(shown, ", ", "", [](std::uint64_t extent) { return std::to_string(extent); }) +
+         (tensor.dimensions > 2 ? ", ...]" : "]");
 }
 
 void drop_single_direction(Tensor& tensor) {

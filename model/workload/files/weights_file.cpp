@@ -37,10 +37,7 @@ constexpr std::array kKinds{Kind{".mtx", parse_matrix_market}, Kind{".smtx", par
 
 SparseMatrix read_as_it_lies(const std::filesystem::path& file, const TensorChoice& choice) {
   const std::string extension = stem_and_extension(file).second;
-  if (extension == ".json") {
-    return read_safetensors_index(file, choice);
-  }
-  if (extension == ".safetensors") {
+  if (extension == ".json" || extension == ".safetensors") {
     return read_safetensors(file, choice);
   }
   InputFile input(file);

@@ -15,9 +15,10 @@ namespace onchip {
 
 // Which tensor of a file that holds several, and how it lies.
 struct TensorChoice {
-  std::string_view tensor{};  // "": the only one that can be recurrent weights, by its name or its shape
-  bool transpose = false;     // the file has [hidden, gates * hidden]
-  int gates = 0;              // of the cell; 0: any cell's
+  // Its name, or that of the module that has it; "": what can be recurrent weights, by its name or its shape.
+  std::string_view tensor{};
+  bool transpose = false;  // the file has [hidden, gates * hidden]
+  int gates = 0;           // of the cell; 0: any cell's
 };
 
 // "n1024-l7" and ".tsv" of "n1024-l7.TSV.gz": without the extension of a compressor, the other in lower case.
@@ -38,10 +39,13 @@ SparseMatrix parse_smtx(std::string_view text, std::string_view file_name);
 SparseMatrix parse_npy(std::string_view bytes, std::string_view file_name);
 
 // A 2-D tensor of a safetensors file, or 3-D with a first dimension of 1; of F16, BF16, F32 or F64, or a pruned or
-// quantised one with its mask or scale. Never allocates more than the file's own size calls for.
+// quantised one with its mask or scale; or of a checkpoint of several such files, by its index (.json).
 SparseMatrix parse_safetensors(std::string_view bytes, std::string_view file_name, const TensorChoice& choice = {});
 SparseMatrix read_safetensors(const std::filesystem::path& file, const TensorChoice& choice = {});
-SparseMatrix read_safetensors_index(const std::filesystem::path& file, const TensorChoice& choice = {});
+
+// The tensors among which a reader has no choice if there is one: each layer and direction of a checkpoint, layer 2
+// before layer 10. Of a file of another kind its choice as it is.
+std::vector<std::string> recurrent_tensors(const std::filesystem::path& file, const TensorChoice& choice);
 
 // A 1-D tensor of a safetensors file, such as a bias, of the same types.
 std::vector<float> read_safetensors_vector(const std::filesystem::path& file, std::string_view tensor);

@@ -132,9 +132,9 @@ TEST_CASE("each remedy makes a network fit, and the next smaller one does not", 
         const double less = remedy.to - choices(question.chip.chip, remedy.what).step;
         RecurrentQuestion nearly = question;
         set_chip_key(nearly.chip, remedy.what + "=" + format_quantity(less, key.dimension));
-        CHECK_FALSE(fit(nearly).fits());
+        CHECK_FALSE(fit(nearly).is_yes());
       }
-      CHECK(fit(helped).fits());
+      CHECK(fit(helped).is_yes());
     }
   }
   CHECK(remedies > number / 10);
@@ -147,7 +147,7 @@ TEST_CASE("what stays on the SMs says where streaming is faster, and the answers
   const FitAnswer kept = fit(question);
   question.configuration.constraints.tier.reset();
   const PredictAnswer predicted = predict(question);
-  CHECK(kept.fits());
+  CHECK(kept.is_yes());
   CHECK(tier_of(predicted.answer.planned.plan) == Tier::streamed);
   REQUIRE(kept.instead);
   CHECK(kept.instead->plan == predicted.answer.planned.plan);
