@@ -129,6 +129,7 @@ struct LayerwiseInference::State {
   FeatureForm form;
   std::optional<Kernel> expand, activate, drop, compact;
   std::vector<DeviceBuffer<float>> bias;
+  std::vector<char> is_linear;                    // by layer
   std::vector<DeviceBuffer<std::byte>> features;  // value and residual, then those that dropping writes
   std::optional<DeviceBuffer<float>> sums;
   std::optional<DeviceBuffer<std::uint32_t>> bitmaps, alive, rows, categories, counts;  // counts: now, next
@@ -179,7 +180,8 @@ struct LayerwiseInference::State {
                                  .words = static_cast<std::uint32_t>((neurons[0] + 31) / 32),
                                  .stride = static_cast<std::uint64_t>(images),
                                  .clip = clip,
-                                 .scale = form.scale};
+                                 .scale = form.scale,
+                                 .is_linear = false};
     launch(*expand, arguments);
     Inference inference;
     for (int l = 0; l < layers; ++l) {
@@ -192,6 +194,7 @@ struct LayerwiseInference::State {
       arguments.images = now;
       arguments.neurons = static_cast<std::uint32_t>(neurons[l + 1]);
       arguments.bias = bias[l].data();
+      arguments.is_linear = is_linear[l] != 0;
       arguments.to = features_at(current);
       launch(*activate, arguments);
       const bool is_last = l + 1 == layers;
@@ -248,6 +251,7 @@ LayerwiseInference::LayerwiseInference(const FeedForward& network, const Bitmaps
       bias[row] = layer.bias_of(row);
     }
     state.bias.emplace_back(std::span<const float>(bias));
+    state.is_linear.push_back(layer.is_linear);
     state.first_drop = l > 0 && wakes_zeros(layer) ? l : state.first_drop;
   }
   const auto count = static_cast<std::size_t>(images.images);

@@ -77,7 +77,7 @@ extern "C" __global__ void feed_forward_expand(const __grid_constant__ Arguments
 extern "C" __global__ void feed_forward_activate(const __grid_constant__ Arguments a) {
   for_each(a, [&](u32 image, u32 neuron, u64 place) {
     const float z = a.sums[place] + a.bias[neuron];
-    const float value = z < 0 ? 0 : z > a.clip ? a.clip : z;
+    const float value = a.is_linear ? z : z < 0 ? 0 : z > a.clip ? a.clip : z;
     if (value != 0) {
       a.alive[image] = 1;
     }

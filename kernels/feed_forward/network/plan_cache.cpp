@@ -227,6 +227,7 @@ PlanCache::PlanCache(const FeedForward& network) : directory_(cache_directory())
     hash.add(layer.weights.column);
     hash.add(layer.weights.value);
     hash.add(layer.bias);
+    hash.add(std::as_bytes(std::span(&layer.is_linear, 1)));
     layers[l] = hash.value;
   });
   Hash all;

@@ -38,7 +38,7 @@ struct Words {
   double negative = 0;
   std::optional<float> clip;
   double moved = 0;
-  bool shuffle = false, transpose = false;
+  bool logits = false, shuffle = false, transpose = false;
   std::string_view order;
   std::optional<Precision> precision;
   std::uint64_t seed = 1;
@@ -114,7 +114,7 @@ struct Key {
   void (*take)(Words&, std::string_view key, std::string_view value);
 };
 constexpr double kNoLimit = 1e300;
-const std::array<Key, 14> kNetworkKeys{{
+const std::array<Key, 15> kNetworkKeys{{
     {"neurons", kRandom | kFiles,
      [](Words& words, std::string_view key, std::string_view value) {
        words.neurons.clear();
@@ -150,6 +150,8 @@ const std::array<Key, 14> kNetworkKeys{{
        words.clip =
            value == "none" ? kNoClip : static_cast<float>(number(key, value, value, 0.0, kNoLimit, "32 or none"));
      }},
+    {"logits", kAny,
+     [](Words& words, std::string_view key, std::string_view value) { words.logits = yes_or_no(key, value); }},
     {"moved", kAny,
      [](Words& words, std::string_view key, std::string_view value) {
        words.moved = number(key, value, value, 0.0, 1.0, "a share from 0 to 1");
@@ -315,6 +317,13 @@ FeedForward read_network(std::string_view text) {
       for (float& value : layer.weights.value) {
         value = round_to(precision, value);
       }
+      return layer;
+    };
+  }
+  if (words.logits) {
+    network.layer = [make = std::move(network.layer), last = network.layers() - 1](int l) {
+      SparseLayer layer = make(l);
+      layer.is_linear = l == last;
       return layer;
     };
   }

@@ -10,6 +10,7 @@
 //   signs=positive | mixed | 0.3  share of the weights whose sign is turned; mixed: half of them
 //   bias=-0.3 | uniform:-0.4..-0.2
 //   clip=32 | none
+//   logits=yes                    the last layer has neither ReLU nor clip
 //   moved=0.1                     share of the weights that go to other columns
 //   shuffle=yes                   the neurons of each layer
 //   transpose=yes                 the file's matrices are [inputs, outputs], as Keras saves them
