@@ -55,9 +55,11 @@ InferenceTarget target_of(const Chip& chip) {  // on the current device
 
 struct InferenceTask {
   FeedForward network;
-  Bitmaps images;
+  Inputs images;  // bitmaps, but where they have other values than 0 and 1
   ReferenceResult reference;
   std::int64_t weights = 0;
+
+  int image_count() const { return onchip::image_count(images); }
 };
 
 // What takes longer for sure is not run.
@@ -91,13 +93,13 @@ std::int64_t computed_image_layers(const InferenceTask& task, const std::vector<
   }
   // Layers before the first that drops compute all images.
   const auto whole = task.network.layers() - (std::ssize(entering) - 1);
-  return std::accumulate(entering.begin() + 1, entering.end(), whole * task.images.images);
+  return std::accumulate(entering.begin() + 1, entering.end(), whole * task.image_count());
 }
 
 InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
-  const Bitmaps images =
-      std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
-  InferenceTask task{network, images, infer_reference(network, inputs)};
+  const auto* lists = std::get_if<IndexLists>(&inputs);
+  InferenceTask task{network, lists != nullptr && is_binary(inputs) ? Inputs(to_bitmaps(*lists)) : inputs,
+                     infer_reference(network, inputs)};
   for (int l = 0; l < network.layers(); ++l) {
     task.weights += network.layer(l).weights.nnz();
   }
@@ -124,7 +126,7 @@ struct InferenceWay {
   InferenceWay(std::string name, std::string settings, std::function<Inference()> infer,
                std::vector<int> end_layers_of = {})
       : way{.name = std::move(name), .settings = std::move(settings)}, end_layers(std::move(end_layers_of)) {
-    way.computes = "from bitmaps in device memory to categories in host memory";
+    way.computes = "from images in device memory to categories in host memory";
     way.sample = [infer = std::move(infer), seen = found] {
       Inference again = infer();
       seen->is_repeatable = seen->is_repeatable && (!seen->is_any || again.categories == seen->last.categories);
@@ -178,12 +180,12 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
   const StagedLayout layout = stage_network(task.network, plan);
   InferenceWay way =
       time_program(plan_text(plan), "", task, timing,
-                   staged_program(layout, std::max(task.images.images, 1), device.sm_count, device.architecture));
+                   staged_program(layout, std::max(task.image_count(), 1), device.sm_count, device.architecture));
   std::vector<StagedCounts> counts(layout.layers.size());
-  std::vector<std::int64_t> entering(layout.layers.size(), task.images.images);
+  std::vector<std::int64_t> entering(layout.layers.size(), task.image_count());
   parallel_for(static_cast<int>(counts.size()), all_cores(), [&](int l) { counts[l] = count(layout.layers[l], plan); });
   for (std::size_t l = 1; plan.compaction != Compaction::none && l < entering.size(); ++l) {
-    entering[l] = static_cast<int>(l) > layout.first_drop ? task.reference.alive[l] : task.images.images;
+    entering[l] = static_cast<int>(l) > layout.first_drop ? task.reference.alive[l] : task.image_count();
   }
   const int registers = compile(staged_request(plan, device.architecture)).resources.registers;
   way.predicted_ms = 1e-3 * price_staged(chip, plan, counts, entering, registers).terms.total();
@@ -195,7 +197,7 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
 // has its words.
 std::vector<InferenceWay> time_libraries(const InferenceTask& task, const TimingOptions& timing,
                                          const std::function<void(const std::string&)>& say) {
-  const auto all = static_cast<double>(task.images.images) * task.network.layers();
+  const auto all = static_cast<double>(task.image_count()) * task.network.layers();
   std::vector<InferenceWay> ways;
   for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
     say("timing " + baseline.name);
@@ -247,8 +249,8 @@ double imbalance(const std::vector<int>& end_layers, const std::vector<Inference
 }
 
 // These images, and then all others, as they follow each other.
-Bitmaps with_first(const Bitmaps& images, const std::vector<int>& first) {
-  std::vector<int> all(images.images), numbers = first;
+Inputs with_first(const Inputs& images, const std::vector<int>& first) {
+  std::vector<int> all(static_cast<std::size_t>(image_count(images))), numbers = first;
   std::iota(all.begin(), all.end(), 0);
   std::ranges::set_difference(all, first, std::back_inserter(numbers));
   return images_of(images, numbers);
@@ -279,7 +281,7 @@ struct MeasuredInference {
     return static_cast<double>(found().weights) / task.network.layers() * image_layers /
            (inference.way.ran() ? 1e-3 * inference.way.time.median : NAN);
   }
-  double edges_per_s() const { return rate(static_cast<double>(task.images.images) * task.network.layers()); }
+  double edges_per_s() const { return rate(static_cast<double>(task.image_count()) * task.network.layers()); }
   double executed_per_s() const { return rate(static_cast<double>(inference.image_layers)); }
 };
 
@@ -291,7 +293,7 @@ Json nodes_json(const std::vector<std::pair<std::string, double>>& nodes) {
   return rows;
 }
 
-constexpr const char* kWallHelp = "from bitmaps in device memory to categories in host memory";
+constexpr const char* kWallHelp = "from images in device memory to categories in host memory";
 
 // The network, its images, its plan and what was found of its structure.
 void add_what_was_run(Columns<MeasuredInference>& columns) {
@@ -299,9 +301,10 @@ void add_what_was_run(Columns<MeasuredInference>& columns) {
   columns.add("network", "", "as it is asked for", [](const Row& row) { return row.task.network.name; });
   columns.add("images", "", "where they are from", &Row::images, "images/source");
   columns.add(
-      "image_count", "", "how many there are", [](const Row& row) { return row.task.images.images; }, "images/count");
+      "image_count", "", "how many there are", [](const Row& row) { return row.task.image_count(); }, "images/count");
   columns.add(
-      "input_nnz", "", "their features that are set", [](const Row& row) { return row.task.images.nnz(); },
+      "input_nnz", "", "their features that are set",
+      [](const Row& row) { return std::visit([](const auto& of) { return of.nnz(); }, row.task.images); },
       "images/nnz");
   columns.add(
       "weights", "", "of all layers", [](const Row& row) { return row.found().weights; }, "structure/weights");
@@ -420,7 +423,7 @@ Columns<InferenceBeside> make_way_columns() {
   columns.add_time(
       "wall_ms", "ms", kWallHelp, [](const Row& row) { return row.way.way.time; }, "", "low_ms", "high_ms");
   columns.add("tera_edges_per_s", "", "as the challenge counts: all weights for all images", [](const Row& row) {
-    const double edges = static_cast<double>(row.task.weights) * row.task.images.images;
+    const double edges = static_cast<double>(row.task.weights) * row.task.image_count();
     return row.way.way.ran() ? ColumnValue(1e-12 * edges / (1e-3 * row.way.way.time.median)) : ColumnValue();
   });
   columns.add("predicted_ms", "ms", "of the method of 2020", [](const Row& row) {
@@ -450,7 +453,8 @@ int compile_feed_forward(const ChipFile& chip, const std::string& network_text, 
   target.chip = chip.chip;
   target.architecture = chip.chip.architecture;
   target.sms = static_cast<int>(chip.chip.sm_count);
-  const PlannedProgram planned = plan_inference(network, target, plan_images(activity), constraints);
+  const PlannedProgram planned =
+      plan_inference(network, target, plan_images(activity), constraints, {.takes_lists = !activity.are_binary});
   std::vector<CompileRequest> requests;
   std::set<std::string> known;
   for (const ProgramKernel& kernel : planned.program(std::max(activity.images, 1)).kernels) {
@@ -499,7 +503,8 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   const InferenceTarget target = target_of(chip.chip);
   const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
   const auto planning = std::chrono::steady_clock::now();
-  const PlannedProgram planned = plan_inference(network, target, plan_images(of_share), constraints);
+  const PlannedProgram planned =
+      plan_inference(network, target, plan_images(of_share), constraints, {.takes_lists = !of_share.are_binary});
   const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
   options.say("compiling and loading " + network.name);
   if (const int have = gpu_count(); on_gpus.gpus > have) {
@@ -516,7 +521,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       return std::move(result.all);
     };
   } else {
-    const InferenceProgram program = planned.program(std::max(task.images.images, 1));
+    const InferenceProgram program = planned.program(std::max(task.image_count(), 1));
     device = std::make_shared<DeviceProgram>(program);
     const auto one = std::make_shared<InferenceExecutor>(program, device);
     one->upload(task.images);
@@ -542,7 +547,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   report.csv = columns.table({&measured, 1});
   report.json = {{"device", manifest.gpu}};
   report.json.update(columns.json(measured));
-  report.text = measured_on(network.name + ", " + std::to_string(task.images.images) + " images", manifest) +
+  report.text = measured_on(network.name + ", " + std::to_string(task.image_count()) + " images", manifest) +
                 columns.list(measured);
   if (!measured.nodes.empty()) {
     report.text += "\nEach launch alone:\n";
@@ -575,15 +580,17 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
     const Activity activity = activity_of(network, {.images = images_text});
     try {
       const PlannedProgram planned =
-          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given);
+          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given,
+                         {.takes_lists = !activity.are_binary});
       ways.push_back(time_program(std::string(planned.family()), planned.text, task, options.timing,
-                                  planned.program(std::max(task.images.images, 1)), planned.end_layers));
+                                  planned.program(std::max(task.image_count(), 1)), planned.end_layers));
     } catch (const CudaError& error) {
       ways.emplace_back("ours", error.what());
     }
   }
   options.say("timing the staged plan");
-  ways.push_back(time_staged(chip.chip, *plan, task, options.timing));
+  ways.push_back(is_binary(task.images) ? time_staged(chip.chip, *plan, task, options.timing)
+                                        : InferenceWay(plan_text(*plan), "takes images of 0 and 1"));
   const bool are_kernels_right =
       std::ranges::all_of(ways, [](const InferenceWay& way) { return !way.way.failure.empty() || way.is_correct(); });
   if (options.baselines) {  // which may be wrong by their arithmetic
@@ -597,15 +604,15 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
   Report report;
   report.csv = columns.table(rows);
   report.json = {{"network", network.name},
-                 {"images", {{"source", images_text}, {"count", task.images.images}}},
+                 {"images", {{"source", images_text}, {"count", task.image_count()}}},
                  {"device", manifest.gpu},
                  {"image_layers", task.reference.image_layers()},
                  {"ways", Json::array()}};
   for (const InferenceBeside& row : rows) {
     report.json["ways"].push_back(columns.json(row));
   }
-  report.text = measured_on(network.name + ", " + std::to_string(task.images.images) + " images", manifest) +
-                "From bitmaps in device memory to categories in host memory, " +
+  report.text = measured_on(network.name + ", " + std::to_string(task.image_count()) + " images", manifest) +
+                "From images in device memory to categories in host memory, " +
                 std::to_string(task.reference.image_layers()) + " image-layers alive\n\n" +
                 to_aligned(columns.table(rows, {"way", "wall_ms", "low_ms", "high_ms", "samples", "tera_edges_per_s",
                                                 "predicted_ms", "verdict", "note", "refusal"}));

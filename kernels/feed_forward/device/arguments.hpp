@@ -180,7 +180,7 @@ struct DenseArguments {
 // Of feed_forward_expand, feed_forward_activate and feed_forward_drop.
 struct LayerwiseArguments {
   const unsigned* bitmaps;  // [image][words], of what expands
-  const float* sums;        // of what activates
+  const float* sums;        // of what activates; without bitmaps, [image][neuron] of what expands
   DeviceFeatures from;      // of what drops
   DeviceFeatures to;
   const float* bias;

@@ -336,7 +336,7 @@ ImageSample sample_images(std::string_view text, int neurons, int most) {
     const Inputs all = open_images(std::filesystem::path(text), neurons);
     const int count = image_count(all);
     if (count <= most) {
-      return {all, count};
+      return {all, count, is_binary(all)};
     }
     IndexLists some{neuron_count(all), {0}, {}, {}};
     for (int i = 0; i < most; ++i) {
@@ -346,7 +346,7 @@ ImageSample sample_images(std::string_view text, int neurons, int most) {
       });
       some.begin.push_back(some.nnz());
     }
-    return {some, count};
+    return {some, count, is_binary(all)};
   }
   const Digits digits = parse_digits(text);
   constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;

@@ -35,7 +35,8 @@ Inputs read_images(std::string_view text, int neurons);
 // At most so many of these images, evenly spread over them; synthetic ones beside them are not made.
 struct ImageSample {
   Inputs inputs;
-  int of = 0;  // images that there are
+  int of = 0;             // images that there are
+  bool is_binary = true;  // none of them has a value but 0 and 1
 };
 ImageSample sample_images(std::string_view text, int neurons, int most);
 
