@@ -2,6 +2,7 @@
 #include "experiments/feed_forward/measure.hpp"
 
 #include "experiments/measurement/compilation.hpp"
+#include "experiments/measurement/interpreted/interpret.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "kernels/api/inference_plan.hpp"
@@ -51,13 +52,21 @@ InferenceTarget target_of(const Chip& chip) {  // on the current device
   return target;
 }
 
+InferenceTarget target_without_gpu(const Chip& chip) {
+  return {chip, chip.architecture, static_cast<int>(chip.sm_count), {}, {}};
+}
+
 // ---- ways to infer, each timed and checked the same way -------------------------------------------------------------
 
 struct InferenceTask {
   FeedForward network;
-  Bitmaps images;
-  ReferenceResult reference;
+  Inputs images;                                    // bitmaps, but where they have other values than 0 and 1
+  std::vector<std::int64_t> alive = {};             // [layers + 1]: images, by a sample where nothing is checked
+  std::optional<std::vector<int>> categories = {};  // the reference's; none: nothing is checked
   std::int64_t weights = 0;
+
+  int image_count() const { return onchip::image_count(images); }
+  std::int64_t image_layers() const { return std::accumulate(alive.begin(), alive.end() - 1, std::int64_t{0}); }
 };
 
 // What takes longer for sure is not run.
@@ -91,13 +100,22 @@ std::int64_t computed_image_layers(const InferenceTask& task, const std::vector<
   }
   // Layers before the first that drops compute all images.
   const auto whole = task.network.layers() - (std::ssize(entering) - 1);
-  return std::accumulate(entering.begin() + 1, entering.end(), whole * task.images.images);
+  return std::accumulate(entering.begin() + 1, entering.end(), whole * task.image_count());
 }
 
-InferenceTask inference_task(const FeedForward& network, const Inputs& inputs) {
-  const Bitmaps images =
-      std::holds_alternative<Bitmaps>(inputs) ? std::get<Bitmaps>(inputs) : to_bitmaps(std::get<IndexLists>(inputs));
-  InferenceTask task{network, images, infer_reference(network, inputs)};
+InferenceTask inference_task(const FeedForward& network, const std::string& images, const MeasureOptions& options) {
+  options.say("reading " + network.name + " and its images" + (options.checks ? ", and computing the reference" : ""));
+  const Inputs inputs = read_images(images, network.neurons.front());
+  const auto* lists = std::get_if<IndexLists>(&inputs);
+  InferenceTask task{network, lists != nullptr && is_binary(inputs) ? Inputs(to_bitmaps(*lists)) : inputs};
+  if (options.checks) {
+    ReferenceResult reference = infer_reference(network, inputs);
+    task.alive = std::move(reference.alive);
+    task.categories = std::move(reference.categories);
+  } else {
+    std::ranges::transform(activity_of(network, {.images = images}).alive, std::back_inserter(task.alive),
+                           [](double alive) { return std::llround(alive); });
+  }
   for (int l = 0; l < network.layers(); ++l) {
     task.weights += network.layer(l).weights.nnz();
   }
@@ -117,6 +135,7 @@ struct InferenceWay {
   double predicted_ms = 0;             // 0: by nothing
   std::int64_t shared_wavefronts = 0;  // predicted; 0: by nothing
   // Set by check().
+  bool is_checked = false;
   std::vector<int> wrongly_alive = {}, wrongly_dead = {};
   std::int64_t image_layers = 0;  // that were computed
 
@@ -124,7 +143,7 @@ struct InferenceWay {
   InferenceWay(std::string name, std::string settings, std::function<Inference()> infer,
                std::vector<int> end_layers_of = {})
       : way{.name = std::move(name), .settings = std::move(settings)}, end_layers(std::move(end_layers_of)) {
-    way.computes = "from bitmaps in device memory to categories in host memory";
+    way.computes = "from images in device memory to categories in host memory";
     way.sample = [infer = std::move(infer), seen = found] {
       Inference again = infer();
       seen->is_repeatable = seen->is_repeatable && (!seen->is_any || again.categories == seen->last.categories);
@@ -142,16 +161,22 @@ struct InferenceWay {
       return;
     }
     const Inference& inference = found->last;
-    wrongly_alive = only_in(inference.categories, task.reference.categories);
-    wrongly_dead = only_in(task.reference.categories, inference.categories);
+    is_checked = task.categories.has_value();
+    if (is_checked) {
+      wrongly_alive = only_in(inference.categories, *task.categories);
+      wrongly_dead = only_in(*task.categories, inference.categories);
+    }
     image_layers = computed_image_layers(task, end_layers, inference);
   }
 
+  // Of what was not checked: the same in each run.
   bool is_correct() const { return way.ran() && found->is_repeatable && wrongly_alive.empty() && wrongly_dead.empty(); }
+  ColumnValue correct() const { return way.ran() && !is_checked ? ColumnValue() : ColumnValue(is_correct()); }
   // "right", or what is wrong.
   std::string verdict() const {
-    return is_correct()           ? "right"
-           : !way.ran()           ? ""
+    return !way.ran()             ? ""
+           : !is_checked          ? "not checked"
+           : is_correct()         ? "right"
            : found->is_repeatable ? std::to_string(wrongly_alive.size()) + " wrongly alive, " +
                                         std::to_string(wrongly_dead.size()) + " wrongly dead"
                                   : "not the same in each run";
@@ -178,12 +203,12 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
   const StagedLayout layout = stage_network(task.network, plan);
   InferenceWay way =
       time_program(plan_text(plan), "", task, timing,
-                   staged_program(layout, std::max(task.images.images, 1), device.sm_count, device.architecture));
+                   staged_program(layout, std::max(task.image_count(), 1), device.sm_count, device.architecture));
   std::vector<StagedCounts> counts(layout.layers.size());
-  std::vector<std::int64_t> entering(layout.layers.size(), task.images.images);
+  std::vector<std::int64_t> entering(layout.layers.size(), task.image_count());
   parallel_for(static_cast<int>(counts.size()), all_cores(), [&](int l) { counts[l] = count(layout.layers[l], plan); });
   for (std::size_t l = 1; plan.compaction != Compaction::none && l < entering.size(); ++l) {
-    entering[l] = static_cast<int>(l) > layout.first_drop ? task.reference.alive[l] : task.images.images;
+    entering[l] = static_cast<int>(l) > layout.first_drop ? task.alive[l] : task.image_count();
   }
   const int registers = compile(staged_request(plan, device.architecture)).resources.registers;
   way.predicted_ms = 1e-3 * price_staged(chip, plan, counts, entering, registers).terms.total();
@@ -193,10 +218,10 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
 
 // Of each library what it computes with dead images dropped and, interleaved with that, kept; what a library refuses
 // has its words.
-std::vector<InferenceWay> time_libraries(const InferenceTask& task, const TimingOptions& timing,
-                                         const std::function<void(const std::string&)>& say) {
-  const auto all = static_cast<double>(task.images.images) * task.network.layers();
-  std::vector<InferenceWay> ways;
+void time_libraries(const InferenceTask& task, const TimingOptions& timing,
+                    const std::function<void(const std::string&)>& say,
+                    const std::function<void(const InferenceWay&)>& add) {
+  const auto all = static_cast<double>(task.image_count()) * task.network.layers();
   for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
     say("timing " + baseline.name);
     try {
@@ -220,13 +245,12 @@ std::vector<InferenceWay> time_libraries(const InferenceTask& task, const Timing
       kept.way = std::move(both[1]);
       for (InferenceWay* way : {&dropped, &kept}) {
         way->check(task);
-        ways.push_back(std::move(*way));
+        add(*way);
       }
     } catch (const CudaError& error) {  // no memory is an answer, too
-      ways.emplace_back(baseline.name, error.what());
+      add({baseline.name, error.what()});
     }
   }
-  return ways;
 }
 
 // ---- what they say --------------------------------------------------------------------------------------------------
@@ -247,8 +271,8 @@ double imbalance(const std::vector<int>& end_layers, const std::vector<Inference
 }
 
 // These images, and then all others, as they follow each other.
-Bitmaps with_first(const Bitmaps& images, const std::vector<int>& first) {
-  std::vector<int> all(images.images), numbers = first;
+Inputs with_first(const Inputs& images, const std::vector<int>& first) {
+  std::vector<int> all(static_cast<std::size_t>(image_count(images))), numbers = first;
   std::iota(all.begin(), all.end(), 0);
   std::ranges::set_difference(all, first, std::back_inserter(numbers));
   return images_of(images, numbers);
@@ -279,7 +303,7 @@ struct MeasuredInference {
     return static_cast<double>(found().weights) / task.network.layers() * image_layers /
            (inference.way.ran() ? 1e-3 * inference.way.time.median : NAN);
   }
-  double edges_per_s() const { return rate(static_cast<double>(task.images.images) * task.network.layers()); }
+  double edges_per_s() const { return rate(static_cast<double>(task.image_count()) * task.network.layers()); }
   double executed_per_s() const { return rate(static_cast<double>(inference.image_layers)); }
 };
 
@@ -291,7 +315,7 @@ Json nodes_json(const std::vector<std::pair<std::string, double>>& nodes) {
   return rows;
 }
 
-constexpr const char* kWallHelp = "from bitmaps in device memory to categories in host memory";
+constexpr const char* kWallHelp = "from images in device memory to categories in host memory";
 
 // The network, its images, its plan and what was found of its structure.
 void add_what_was_run(Columns<MeasuredInference>& columns) {
@@ -299,9 +323,10 @@ void add_what_was_run(Columns<MeasuredInference>& columns) {
   columns.add("network", "", "as it is asked for", [](const Row& row) { return row.task.network.name; });
   columns.add("images", "", "where they are from", &Row::images, "images/source");
   columns.add(
-      "image_count", "", "how many there are", [](const Row& row) { return row.task.images.images; }, "images/count");
+      "image_count", "", "how many there are", [](const Row& row) { return row.task.image_count(); }, "images/count");
   columns.add(
-      "input_nnz", "", "their features that are set", [](const Row& row) { return row.task.images.nnz(); },
+      "input_nnz", "", "their features that are set",
+      [](const Row& row) { return std::visit([](const auto& of) { return of.nnz(); }, row.task.images); },
       "images/nnz");
   columns.add(
       "weights", "", "of all layers", [](const Row& row) { return row.found().weights; }, "structure/weights");
@@ -344,7 +369,7 @@ Columns<MeasuredInference> make_inference_columns() {
   columns.add("imbalance", "", "the work of the GPU with the most, over the mean", &Row::uneven, "gpus/imbalance");
   columns.add("spill_bytes", "", "of all kernels, on one GPU", &Row::spill_bytes);
   columns.add("correct", "", "whether the categories are the reference's, in each run",
-              [](const Row& row) { return row.inference.is_correct(); });
+              [](const Row& row) { return row.inference.correct(); });
   columns.add("verdict", "", "`right`, or what is wrong", [](const Row& row) { return row.inference.verdict(); });
   columns.add("alive", "", "images alive after the last layer",
               found([](const Inference& last) { return last.categories.size(); }), "categories");
@@ -358,7 +383,7 @@ Columns<MeasuredInference> make_inference_columns() {
               found(&Inference::undecided_wide), "undecided/wide");
   columns.add(
       "image_layers", "", "images alive before each layer, summed",
-      [](const Row& row) { return row.task.reference.image_layers(); }, "image_layers/reference");
+      [](const Row& row) { return row.task.image_layers(); }, "image_layers/reference");
   columns.add(
       "executed_image_layers", "", "those not yet dropped", [](const Row& row) { return row.inference.image_layers; },
       "image_layers/executed");
@@ -407,7 +432,7 @@ Columns<InferenceBeside> make_way_columns() {
   columns.add("settings", "", "our plan, or what the library says",
               [](const Row& row) { return row.way.way.settings; });
   columns.add("correct", "", "whether the categories are the reference's, in each run",
-              [](const Row& row) { return row.way.is_correct(); });
+              [](const Row& row) { return row.way.correct(); });
   columns.add("wrong_alive", "", "images that should be dead",
               if_ran([](const InferenceWay& way) { return way.wrongly_alive.size(); }));
   columns.add("wrong_dead", "", "images that should be alive",
@@ -420,7 +445,7 @@ Columns<InferenceBeside> make_way_columns() {
   columns.add_time(
       "wall_ms", "ms", kWallHelp, [](const Row& row) { return row.way.way.time; }, "", "low_ms", "high_ms");
   columns.add("tera_edges_per_s", "", "as the challenge counts: all weights for all images", [](const Row& row) {
-    const double edges = static_cast<double>(row.task.weights) * row.task.images.images;
+    const double edges = static_cast<double>(row.task.weights) * row.task.image_count();
     return row.way.way.ran() ? ColumnValue(1e-12 * edges / (1e-3 * row.way.way.time.median)) : ColumnValue();
   });
   columns.add("predicted_ms", "ms", "of the method of 2020", [](const Row& row) {
@@ -442,15 +467,56 @@ std::vector<ColumnGroup> inference_column_groups() {
           make_way_columns().group("feed-forward networks, with --baselines or a staged plan")};
 }
 
+int interpret_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
+                           const InferenceConstraints& constraints, const MeasureOptions& options, Output& output) {
+  const FeedForward network = read_network(network_text);
+  const InferenceTask task = inference_task(network, images_text, options);
+  const Activity activity = activity_of(network, {.images = images_text});
+  InferenceTarget target = target_without_gpu(chip.chip);
+  target.architecture = kInterpretedArchitecture;
+  const PlannedProgram planned =
+      plan_inference(network, target, plan_images(activity), constraints, {.takes_lists = !activity.are_binary});
+  const InferenceProgram program = planned.program(std::max(task.image_count(), 1));
+  const auto interpreted = std::make_shared<InterpretedProgram>(program);
+  InferenceExecutor executor(program, interpreted);
+  executor.upload(task.images);
+  options.say("executing " + planned.text);
+  InferenceWay way(
+      std::string(planned.family()), planned.text, [&] { return executor.infer(); }, planned.end_layers);
+  way.way.sample();
+  way.way.time.samples = 1;  // whose time says nothing
+  way.check(task);
+  std::uint64_t instructions = 0;
+  for (const InterpretedProgram::Launch& launch : interpreted->launches()) {
+    instructions += launch.counts.lane_instructions;
+  }
+  const std::vector<std::pair<std::string, std::string>> shown{
+      {"chip", chip.chip.name},
+      {"network", network.name},
+      {"images", images_text},
+      {"plan", planned.text},
+      {"refused", planned.refusals()},
+      {"alive", std::to_string(way.found->last.categories.size())},
+      {"thread_instructions", std::to_string(instructions)},
+      {"verdict", way.verdict()}};
+  Report report{.text = network.name + ", interpreted\n\n", .csv = {{}, {{}}}, .json = Json::object()};
+  for (const auto& [name, value] : shown) {
+    report.text += name + std::string(21 - name.size(), ' ') + value + '\n';
+    report.csv.columns.push_back(name);
+    report.csv.rows.front().push_back(value);
+    report.json[name] = is_number(value) ? Json(std::stoull(value)) : Json(value);
+  }
+  output.write(report);
+  return way.is_correct() ? 0 : 1;
+}
+
 int compile_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
                          const InferenceConstraints& constraints, Output& output) {
   const FeedForward network = read_network(network_text);
   const Activity activity = activity_of(network, {.images = images_text});
-  InferenceTarget target;
-  target.chip = chip.chip;
-  target.architecture = chip.chip.architecture;
-  target.sms = static_cast<int>(chip.chip.sm_count);
-  const PlannedProgram planned = plan_inference(network, target, plan_images(activity), constraints);
+  const InferenceTarget target = target_without_gpu(chip.chip);
+  const PlannedProgram planned =
+      plan_inference(network, target, plan_images(activity), constraints, {.takes_lists = !activity.are_binary});
   std::vector<CompileRequest> requests;
   std::set<std::string> known;
   for (const ProgramKernel& kernel : planned.program(std::max(activity.images, 1)).kernels) {
@@ -486,20 +552,20 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
                          const ImagesOnGpus& on_gpus, const InferenceConstraints& constraints,
                          const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  options.say("reading " + network_text + " and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
   const auto checking = std::chrono::steady_clock::now();
-  InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
+  InferenceTask task = inference_task(network, images_text, options);
   const double reference_s = seconds_since(checking);
   if (on_gpus.survivors_first) {
-    task.images = with_first(task.images, task.reference.categories);
-    std::iota(task.reference.categories.begin(), task.reference.categories.end(), 0);
+    task.images = with_first(task.images, task.categories.value());
+    std::iota(task.categories->begin(), task.categories->end(), 0);
   }
   options.say("planning " + network.name);
   const InferenceTarget target = target_of(chip.chip);
   const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
   const auto planning = std::chrono::steady_clock::now();
-  const PlannedProgram planned = plan_inference(network, target, plan_images(of_share), constraints);
+  const PlannedProgram planned =
+      plan_inference(network, target, plan_images(of_share), constraints, {.takes_lists = !of_share.are_binary});
   const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
   options.say("compiling and loading " + network.name);
   if (const int have = gpu_count(); on_gpus.gpus > have) {
@@ -516,7 +582,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
       return std::move(result.all);
     };
   } else {
-    const InferenceProgram program = planned.program(std::max(task.images.images, 1));
+    const InferenceProgram program = planned.program(std::max(task.image_count(), 1));
     device = std::make_shared<DeviceProgram>(program);
     const auto one = std::make_shared<InferenceExecutor>(program, device);
     one->upload(task.images);
@@ -542,7 +608,7 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   report.csv = columns.table({&measured, 1});
   report.json = {{"device", manifest.gpu}};
   report.json.update(columns.json(measured));
-  report.text = measured_on(network.name + ", " + std::to_string(task.images.images) + " images", manifest) +
+  report.text = measured_on(network.name + ", " + std::to_string(task.image_count()) + " images", manifest) +
                 columns.list(measured);
   if (!measured.nodes.empty()) {
     report.text += "\nEach launch alone:\n";
@@ -557,58 +623,69 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
 int measure_ways(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
                  const InferenceConstraints& given, const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
-  options.say("reading the network and its images, and computing the reference");
   const FeedForward network = read_network(network_text);
-  const InferenceTask task = inference_task(network, read_images(images_text, network.neurons.front()));
+  const InferenceTask task = inference_task(network, images_text, options);
   const auto* staged = given.plan ? std::get_if<StagedPlan>(&*given.plan) : nullptr;
   const Found<StagedPlan> plan =
-      staged != nullptr
-          ? *staged
-          : choose_staged_plan(chip.chip, network, std::span(task.reference.alive).first(network.layers()));
+      staged != nullptr ? *staged
+                        : choose_staged_plan(chip.chip, network, std::span(task.alive).first(network.layers()));
   if (!plan) {
     throw InputError("no staged plan: " + plan.why());
   }
-  std::vector<InferenceWay> ways;
+  const Columns<InferenceBeside> columns = make_way_columns();
+  const bool as_they_come = output.format() == Format::csv;
+  if (as_they_come) {
+    output.append(csv_line(columns.table({}).columns));
+  }
+  Report report;
+  report.json = {{"network", network.name},
+                 {"images", {{"source", images_text}, {"count", task.image_count()}}},
+                 {"device", manifest.gpu},
+                 {"image_layers", task.image_layers()},
+                 {"ways", Json::array()}};
+  Table shown;
+  bool are_kernels_right = true;
+  const auto add = [&](const InferenceWay& way, bool is_kernel = true) {
+    const InferenceBeside row{task, images_text, way};
+    are_kernels_right = are_kernels_right && (!is_kernel || !way.way.failure.empty() || way.is_correct());
+    report.json["ways"].push_back(columns.json(row));
+    const Table one = columns.table({&row, 1}, {"way", "wall_ms", "low_ms", "high_ms", "samples", "tera_edges_per_s",
+                                                "predicted_ms", "verdict", "note", "refusal"});
+    shown.columns = one.columns;
+    shown.rows.push_back(one.rows.front());
+    if (as_they_come) {
+      output.append(csv_line(columns.cells(row)));
+    } else if (way.way.ran()) {
+      options.say(way.way.name + ": " + fixed(way.way.time.median, 3) + " ms");
+    }
+  };
   if (options.baselines) {
     options.say("timing our own plan");
     const InferenceTarget target = target_of(chip.chip);
     const Activity activity = activity_of(network, {.images = images_text});
     try {
       const PlannedProgram planned =
-          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given);
-      ways.push_back(time_program(std::string(planned.family()), planned.text, task, options.timing,
-                                  planned.program(std::max(task.images.images, 1)), planned.end_layers));
+          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given,
+                         {.takes_lists = !activity.are_binary});
+      add(time_program(std::string(planned.family()), planned.text, task, options.timing,
+                       planned.program(std::max(task.image_count(), 1)), planned.end_layers));
     } catch (const CudaError& error) {
-      ways.emplace_back("ours", error.what());
+      add({"ours", error.what()});
     }
   }
   options.say("timing the staged plan");
-  ways.push_back(time_staged(chip.chip, *plan, task, options.timing));
-  const bool are_kernels_right =
-      std::ranges::all_of(ways, [](const InferenceWay& way) { return !way.way.failure.empty() || way.is_correct(); });
+  add(is_binary(task.images) ? time_staged(chip.chip, *plan, task, options.timing)
+                             : InferenceWay(plan_text(*plan), "takes images of 0 and 1"));
   if (options.baselines) {  // which may be wrong by their arithmetic
-    std::ranges::move(time_libraries(task, options.timing, options.say), std::back_inserter(ways));
+    time_libraries(task, options.timing, options.say, [&](const InferenceWay& way) { add(way, false); });
   }
-  std::vector<InferenceBeside> rows;
-  for (const InferenceWay& way : ways) {
-    rows.push_back({task, images_text, way});
+  if (as_they_come) {
+    output.finish();
+    return are_kernels_right ? 0 : 1;
   }
-  const Columns<InferenceBeside> columns = make_way_columns();
-  Report report;
-  report.csv = columns.table(rows);
-  report.json = {{"network", network.name},
-                 {"images", {{"source", images_text}, {"count", task.images.images}}},
-                 {"device", manifest.gpu},
-                 {"image_layers", task.reference.image_layers()},
-                 {"ways", Json::array()}};
-  for (const InferenceBeside& row : rows) {
-    report.json["ways"].push_back(columns.json(row));
-  }
-  report.text = measured_on(network.name + ", " + std::to_string(task.images.images) + " images", manifest) +
-                "From bitmaps in device memory to categories in host memory, " +
-                std::to_string(task.reference.image_layers()) + " image-layers alive\n\n" +
-                to_aligned(columns.table(rows, {"way", "wall_ms", "low_ms", "high_ms", "samples", "tera_edges_per_s",
-                                                "predicted_ms", "verdict", "note", "refusal"}));
+  report.text = measured_on(network.name + ", " + std::to_string(task.image_count()) + " images", manifest) +
+                "From images in device memory to categories in host memory, " + std::to_string(task.image_layers()) +
+                " image-layers alive\n\n" + to_aligned(shown);
   output.write(report);
   return are_kernels_right ? 0 : 1;
 }

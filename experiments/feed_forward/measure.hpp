@@ -37,4 +37,8 @@ std::vector<ColumnGroup> inference_column_groups();
 int compile_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
                          const InferenceConstraints& constraints, Output& output);
 
+// Executes the plan on the CPU, thread by thread, and checks its categories. No times.
+int interpret_feed_forward(const ChipFile& chip, const std::string& network, const std::string& images,
+                           const InferenceConstraints& constraints, const MeasureOptions& options, Output& output);
+
 }  // namespace onchip

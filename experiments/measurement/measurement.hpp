@@ -51,6 +51,7 @@ struct MeasureOptions {
   bool floor = false;      // also time the exchange alone, interleaved with the kernel
   bool clocks = false;     // and see where the time of a step goes
   bool baselines = false;  // and, interleaved with it, all that libraries offer
+  bool checks = true;      // a feed-forward network's results
   std::function<void(const std::string&)> say = [](const std::string&) {};  // what is being done
 };
 

@@ -62,6 +62,8 @@ OptionGroup measure_options() {
        "file of -o. With --plan all a row for every family.")
       ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each "
        "computes is noted. With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
+      ("no-check", "With --network leave the reference out, which takes a minute for the largest: nothing says then "
+       "whether results are right.")
       ("floor", "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot "
        "beat.")
       ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
@@ -109,6 +111,7 @@ void refuse_contradictions(const Options& options) {
              (trains ? ", and rows of a file say it themselves" : ""));
   refuse(options, trains, {"network", "floor", "clocks", "capture", "interpret", "write"},
          "is of inference: leave it out with --mode train");
+  refuse(options, !options.given("network"), {"no-check"}, "needs --network");
   refuse(options, options.flag("interpret"), {"baselines", "floor", "clocks", "repeats", "compile-only"},
          "contradicts --interpret: nothing runs on a GPU, and nothing is timed");
   refuse(options, compares_families(options), {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
@@ -523,13 +526,17 @@ MeasureOptions read_measure_options(const Options& options) {
   measure_options.floor = options.flag("floor");
   measure_options.clocks = options.flag("clocks");
   measure_options.baselines = options.flag("baselines");
+  measure_options.checks = !options.flag("no-check");
   return measure_options;
 }
 
 int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {
-  refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "interpret", "write", "arch"});
+  refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "write", "arch"});
+  refuse(options, options.flag("no-check"), {"interpret", "compile-only", "image-order"}, "contradicts --no-check");
   const std::string network = network_text(options);
-  const std::string images = options.given("images") ? options.text("images") : "digits:60000";
+  const std::string images = options.given("images")     ? options.text("images")
+                             : options.flag("interpret") ? "digits:32"
+                                                         : "digits:60000";
   const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
   const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
   const bool are_ways = is_staged || measure_options.baselines;
@@ -548,6 +555,10 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
                    : Split::dealt,
       .survivors_first = options.given("image-order") &&
                          options.choice("image-order", options.text("image-order"), {"given", "survivors-first"}) == 1};
+  if (options.flag("interpret")) {
+    refuse(options, true, {"gpus", "split", "image-order"}, "contradicts --interpret");
+    return interpret_feed_forward(chip, network, images, plan, measure_options, output);
+  }
   if (are_ways) {
     return measure_ways(chip, network, images, plan, measure_options, output);
   }

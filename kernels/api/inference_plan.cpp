@@ -18,9 +18,11 @@ PlanImages plan_images(const Activity& activity) {
   return {numbers_of(activity), [activity] { return activity; }};
 }
 
-// Where a family that needs no blocks is asked for, they are not looked for.
+// Where a family that needs no blocks is asked for, or images that none of blocks takes, they are not looked for.
 const ExaminedNetwork& InferencePlanner::examined(const std::optional<std::string>& family) {
-  const bool needs_blocks = !family || *family == BlocksPlan::kName || *family == StreamedPlan::kName;
+  const bool may_need_blocks = !activity_ || activity_->are_binary;
+  const bool needs_blocks =
+      may_need_blocks && (!family || *family == BlocksPlan::kName || *family == StreamedPlan::kName);
   if (!examined_ || (needs_blocks && !has_blocks_)) {
     has_blocks_ = needs_blocks;
     examined_ = needs_blocks ? examine(network_)
@@ -61,7 +63,7 @@ PlannedProgram InferencePlanner::program(const FeedForwardPlan& plan, const Unst
 PlannedProgram plan_inference(const FeedForward& network, const InferenceTarget& target, const PlanImages& images,
                               InferenceConstraints constraints, const UnstructuredOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  if (options.takes_lists || options.keeps_features) {
+  if (options.keeps_features) {
     constraints = {.family = std::string(UnstructuredPlan::kName)};
   }
   InferencePlanner planner(network, target, images);

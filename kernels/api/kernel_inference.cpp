@@ -21,7 +21,7 @@ class KernelInference : public NetworkInference {
       : NetworkInference(std::move(network)),
         target_(std::move(target)),
         asked_(images),
-        planned_(plan_inference(this->network(), target_, images_of_first(this->network().layers()))) {}
+        planned_(plan_inference(this->network(), target_, images_of_first(this->network().layers(), true))) {}
 
   std::string plan() const override { return planned_.text; }
 
@@ -47,25 +47,26 @@ class KernelInference : public NetworkInference {
     if (!loaded_ || loaded_key_ != key) {
       loaded_.reset();
       const bool as_planned = !options.takes_lists && !options.keeps_features;
-      loaded_.emplace(
-          (as_planned ? planned_
-                      : plan_inference(first_layers(network(), layers), target_, images_of_first(layers), {}, options))
-              .program,
-          target_);
+      loaded_.emplace((as_planned ? planned_
+                                  : plan_inference(first_layers(network(), layers), target_,
+                                                   images_of_first(layers, !options.takes_lists), {}, options))
+                          .program,
+                      target_);
       loaded_key_ = key;
     }
     return *loaded_;
   }
 
   // Which images are alive after the first layers is found once, for all of them.
-  PlanImages images_of_first(int layers) {
-    return {asked_.images, [this, layers] {
+  PlanImages images_of_first(int layers, bool are_binary) {
+    return {asked_.images + (are_binary ? "" : " of any values"), [this, layers, are_binary] {
               if (!activity_) {
                 activity_ = activity_of(network(), asked_);
               }
               Activity activity = *activity_;
               activity.alive.resize(static_cast<std::size_t>(layers) + 1);
               activity.settled = std::min(activity.settled, layers);
+              activity.are_binary = are_binary;
               return activity;
             }};
   }

@@ -317,7 +317,8 @@ ONCHIP_API onchip_status onchip_training_check(const onchip_training* training, 
 
 enum { ONCHIP_ENGINE_AUTOMATIC = 0, ONCHIP_ENGINE_GPU = 1, ONCHIP_ENGINE_REFERENCE = 2 };
 
-/* A sparse feed-forward network, y = min(max(W x + b, 0), clip) in every layer.
+/* A sparse feed-forward network, y = min(max(W x + b, 0), clip) in every layer, but W x + b in the last where the text
+ * has "logits=yes".
  *   network  one line of text: "spdnn:1024x120", "random:neurons=1024,layers=8", or files ("model.safetensors");
  *            docs/feed-forward.md
  *   engine   ONCHIP_ENGINE_GPU: kernels, planned for the current device, packed and compiled here, which takes up to

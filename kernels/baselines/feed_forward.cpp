@@ -129,8 +129,9 @@ struct LayerwiseInference::State {
   FeatureForm form;
   std::optional<Kernel> expand, activate, drop, compact;
   std::vector<DeviceBuffer<float>> bias;
-  std::vector<DeviceBuffer<std::byte>> features;  // value and residual, then those that dropping writes
-  std::optional<DeviceBuffer<float>> sums;
+  std::vector<char> is_linear;                      // by layer
+  std::vector<DeviceBuffer<std::byte>> features;    // value and residual, then those that dropping writes
+  std::optional<DeviceBuffer<float>> sums, inputs;  // inputs: [image][neuron], where they are no bitmaps
   std::optional<DeviceBuffer<std::uint32_t>> bitmaps, alive, rows, categories, counts;  // counts: now, next
   std::array<std::optional<DeviceBuffer<std::uint32_t>>, 2> ids;
   Stream stream;
@@ -167,8 +168,8 @@ struct LayerwiseInference::State {
     ONCHIP_CUDA_CHECK(cudaMemcpyAsync(counts->data(), &now, 4, cudaMemcpyHostToDevice, on));
     int current = 0;
     const std::uint32_t* ids_now = nullptr;
-    LayerwiseArguments arguments{.bitmaps = bitmaps->data(),
-                                 .sums = sums->data(),
+    LayerwiseArguments arguments{.bitmaps = bitmaps ? bitmaps->data() : nullptr,
+                                 .sums = inputs ? inputs->data() : nullptr,
                                  .from = {},
                                  .to = features_at(0),
                                  .bias = nullptr,
@@ -179,8 +180,10 @@ struct LayerwiseInference::State {
                                  .words = static_cast<std::uint32_t>((neurons[0] + 31) / 32),
                                  .stride = static_cast<std::uint64_t>(images),
                                  .clip = clip,
-                                 .scale = form.scale};
+                                 .scale = form.scale,
+                                 .is_linear = false};
     launch(*expand, arguments);
+    arguments.sums = sums->data();
     Inference inference;
     for (int l = 0; l < layers; ++l) {
       inference.entering.push_back(static_cast<int>(now));
@@ -192,6 +195,7 @@ struct LayerwiseInference::State {
       arguments.images = now;
       arguments.neurons = static_cast<std::uint32_t>(neurons[l + 1]);
       arguments.bias = bias[l].data();
+      arguments.is_linear = is_linear[l] != 0;
       arguments.to = features_at(current);
       launch(*activate, arguments);
       const bool is_last = l + 1 == layers;
@@ -224,13 +228,13 @@ struct LayerwiseInference::State {
   }
 };
 
-LayerwiseInference::LayerwiseInference(const FeedForward& network, const Bitmaps& images,
+LayerwiseInference::LayerwiseInference(const FeedForward& network, const Inputs& images,
                                        std::unique_ptr<LayerProduct> product)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   const DeviceInfo device = device_info();
   state.neurons = network.neurons;
-  state.images = images.images;
+  state.images = image_count(images);
   state.sms = device.sm_count;
   state.clip = network.clip;
   state.product = std::move(product);
@@ -248,16 +252,26 @@ LayerwiseInference::LayerwiseInference(const FeedForward& network, const Bitmaps
       bias[row] = layer.bias_of(row);
     }
     state.bias.emplace_back(std::span<const float>(bias));
+    state.is_linear.push_back(layer.is_linear);
     state.first_drop = l > 0 && wakes_zeros(layer) ? l : state.first_drop;
   }
-  const auto count = static_cast<std::size_t>(images.images);
+  const auto count = static_cast<std::size_t>(state.images);
   const std::size_t elements = count * static_cast<std::size_t>(*std::ranges::max_element(network.neurons));
   for (int i = 0; i < 4; ++i) {
     const bool is_residual = i % 2 == 1;
     state.features.emplace_back(is_residual && state.form.words < 2 ? 0 : elements * (state.form.words == 0 ? 4 : 2));
   }
   state.sums.emplace(elements);
-  state.bitmaps.emplace(std::span<const std::uint32_t>(images.words));
+  if (const auto* bitmaps = std::get_if<Bitmaps>(&images)) {
+    state.bitmaps.emplace(std::span<const std::uint32_t>(bitmaps->words));
+  } else {
+    const auto width = static_cast<std::size_t>(network.inputs(0));
+    std::vector<float> values(count * width);
+    for (int image = 0; image < state.images; ++image) {
+      for_each_feature(images, image, [&](int neuron, float value) { values[image * width + neuron] = value; });
+    }
+    state.inputs.emplace(std::span<const float>(values));
+  }
   state.alive.emplace(count);
   state.rows.emplace(count);
   state.categories.emplace((count + 31) / 32);
@@ -283,8 +297,9 @@ std::vector<FeedForwardBaseline> feed_forward_baselines() {
   std::vector<FeedForwardBaseline> baselines;
   using MakeLayers = std::function<std::unique_ptr<LayerProduct>(const FeedForward&, int images)>;
   const auto add = [&](const std::string& name, bool is_exact, const MakeLayers& make) {
-    baselines.push_back({name, is_exact, [make](const FeedForward& network, const Bitmaps& images) {
-                           return std::make_unique<LayerwiseInference>(network, images, make(network, images.images));
+    baselines.push_back({name, is_exact, [make](const FeedForward& network, const Inputs& images) {
+                           return std::make_unique<LayerwiseInference>(network, images,
+                                                                       make(network, image_count(images)));
                          }});
   };
   for (int algorithm = 1; algorithm <= 3; ++algorithm) {

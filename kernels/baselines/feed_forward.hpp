@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What feed-forward kernels are measured against: libraries that compute a network layer by layer,
-//   expand      bitmaps to features in device memory
+//   expand      bitmaps, or values, to features in device memory
 //   product     sums = W features, by cuSPARSE (SpMM, each algorithm and order) or cuBLAS (dense: fp32, TF32, one or
 //   two
 //               fp16 words)
@@ -46,7 +46,7 @@ class LayerProduct {
 class LayerwiseInference {
  public:
   // `product` must have been made for this network and at least so many images.
-  LayerwiseInference(const FeedForward& network, const Bitmaps& images, std::unique_ptr<LayerProduct> product);
+  LayerwiseInference(const FeedForward& network, const Inputs& images, std::unique_ptr<LayerProduct> product);
   ~LayerwiseInference();
   Inference infer(bool drops);  // dead images; entering: images that enter each layer
   std::string settings() const;
@@ -60,7 +60,7 @@ struct FeedForwardBaseline {
   std::string name;      // the library first: "cusparse SpMM CSR_ALG2 row-major"
   bool is_exact = true;  // features in fp32
   // Throws BaselineRefusal with the library's words, or where the weights take more memory than there is.
-  std::function<std::unique_ptr<LayerwiseInference>(const FeedForward&, const Bitmaps&)> make;
+  std::function<std::unique_ptr<LayerwiseInference>(const FeedForward&, const Inputs&)> make;
 };
 std::vector<FeedForwardBaseline> feed_forward_baselines();
 

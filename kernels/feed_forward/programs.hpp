@@ -39,8 +39,9 @@ CompileRequest streamed_request(const BlocksGeometry& geometry, const StreamedPl
 InferenceProgram streamed_program(const BlocksLayout& layout, const StreamedPlan& plan, int most_images, int sms,
                                   const std::string& architecture);
 
+// has_linear: some layer is (SparseLayer).
 CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precision weight_type,
-                                    const std::string& architecture);
+                                    const std::string& architecture, bool has_linear = false);
 
 struct UnstructuredOptions {
   bool takes_lists = false;     // of inputs, with any values; else bitmaps
@@ -50,7 +51,7 @@ struct UnstructuredOptions {
 InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most_images, int sms,
                                       const std::string& architecture, const UnstructuredOptions& options = {});
 
-CompileRequest staged_request(const StagedPlan& plan, const std::string& architecture);
+CompileRequest staged_request(const StagedPlan& plan, const std::string& architecture, bool has_linear = false);
 
 // feed_forward_staged.cu, layer by layer.
 InferenceProgram staged_program(const StagedLayout& layout, int most_images, int sms, const std::string& architecture);

@@ -26,6 +26,7 @@ struct Record {
   std::size_t begin = 0, bytes = 0;
   std::array<std::size_t, 8> places{};  // of its arrays, in the order of StagedArguments, from its begin
   std::uint32_t inputs = 0, outputs = 0, blocks = 0;
+  bool is_linear = false;
 };
 
 // What a host that compacts keeps between layers.
@@ -61,7 +62,8 @@ void Builder::pack(const StagedLayer& layer) {
   Record record{.begin = bytes->size(),
                 .inputs = static_cast<std::uint32_t>(layer.inputs),
                 .outputs = static_cast<std::uint32_t>(layer.outputs),
-                .blocks = static_cast<std::uint32_t>(layer.blocks())};
+                .blocks = static_cast<std::uint32_t>(layer.blocks()),
+                .is_linear = layer.is_linear};
   std::size_t next = 0;
   const auto add = [&]<typename T>(const std::vector<T>& array) {
     const std::span<const std::byte> of_array = std::as_bytes(std::span(array));
@@ -145,7 +147,8 @@ struct Nodes {
                                     .outputs = of.outputs,
                                     .blocks = of.blocks,
                                     .words = static_cast<std::uint32_t>(bitmap_words(static_cast<int>(of.inputs))),
-                                    .clip = b.clip};
+                                    .clip = b.clip,
+                                    .is_linear = of.is_linear};
     const std::int64_t items = (std::int64_t{b.most_images} + b.plan.images - 1) / b.plan.images * of.blocks;
     const std::int64_t at_once = std::int64_t{b.sms} * std::min(kThreadsOfSm / b.plan.block_outputs, kBlocksOfSm);
     layer_of.push_back(
@@ -250,7 +253,7 @@ Inference Builder::read(std::span<const std::uint32_t> words) const {
 
 }  // namespace
 
-CompileRequest staged_request(const StagedPlan& plan, const std::string& architecture) {
+CompileRequest staged_request(const StagedPlan& plan, const std::string& architecture, bool has_linear) {
   CompileRequest request{"feed_forward_staged", kFeedForwardStagedSource, architecture, {}};
   define(request.defines, "block_outputs", plan.block_outputs);
   define(request.defines, "images", plan.images);
@@ -258,6 +261,7 @@ CompileRequest staged_request(const StagedPlan& plan, const std::string& archite
   define(request.defines, "staged", plan.staging == Staging::shared);
   define(request.defines, "blocked", plan.blocking == ImageBlocking::registers);
   define(request.defines, "half", plan.weights == StagedWeights::fp16);
+  define(request.defines, "linear", has_linear);
   return request;
 }
 
@@ -273,7 +277,9 @@ InferenceProgram staged_program(const StagedLayout& layout, int most_images, int
     b.pack(layer);
     widest = std::max<std::size_t>(widest, layer.outputs);
   }
-  const CompileRequest request = staged_request(layout.plan, architecture);
+  const CompileRequest request =
+      staged_request(layout.plan, architecture,
+                     std::ranges::any_of(layout.layers, [](const StagedLayer& layer) { return layer.is_linear; }));
   b.first_kernel = program.add_kernel(request, "feed_forward_staged_first");
   b.layer_kernel = program.add_kernel(request, "feed_forward_staged");
   b.compact_kernel = program.add_kernel(compact_request(architecture), "feed_forward_compact");

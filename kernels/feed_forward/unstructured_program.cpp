@@ -89,7 +89,7 @@ struct Builder {
 }  // namespace
 
 CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precision weight_type,
-                                    const std::string& architecture) {
+                                    const std::string& architecture, bool has_linear) {
   CompileRequest request{"feed_forward_unstructured", kFeedForwardUnstructuredSource, architecture, {}};
   define(request.defines, "images", geometry.tile.images);
   define(request.defines, "warps", geometry.warps);
@@ -99,6 +99,7 @@ CompileRequest unstructured_request(const UnstructuredGeometry& geometry, Precis
   define(request.defines, "copies", geometry.tile.copies);
   define(request.defines, "ahead", geometry.ahead);
   define(request.defines, "weight", weight_type == Precision::fp16 ? 0 : weight_type == Precision::bf16 ? 1 : 2);
+  define(request.defines, "linear", has_linear);
   return request;
 }
 
@@ -113,21 +114,21 @@ InferenceProgram unstructured_program(const UnstructuredLayout& layout, int most
             .keeps_features = options.keeps_features};
   for (const UnstructuredLayout::Phase& phase : layout.phases) {
     const int layers = static_cast<int>(phase.neurons.size()) - 1;
-    b.phases.push_back(
-        {.kernel = program.add_kernel(unstructured_request(phase.geometry, layout.weight_type, architecture),
-                                      "feed_forward_unstructured"),
-         .end_layer = phase.first_layer + layers,
-         .entries = program.add_array(phase.entries),
-         .warp_begin = program.add_array(phase.warp_begin),
-         .layer_items = program.add_array(phase.layer_items),
-         .halves = program.add_array(phase.halves),
-         .destinations = program.add_array(phase.destination),
-         .biases = program.add_array(phase.bias),
-         .geometry = phase.geometry,
-         .items = static_cast<int>(phase.halves.size() / phase.geometry.warps),
-         .layers = layers,
-         .inputs = phase.neurons.front(),
-         .outputs = phase.neurons.back()});
+    b.phases.push_back({.kernel = program.add_kernel(
+                            unstructured_request(phase.geometry, layout.weight_type, architecture, phase.has_linear),
+                            "feed_forward_unstructured"),
+                        .end_layer = phase.first_layer + layers,
+                        .entries = program.add_array(phase.entries),
+                        .warp_begin = program.add_array(phase.warp_begin),
+                        .layer_items = program.add_array(phase.layer_items),
+                        .halves = program.add_array(phase.halves),
+                        .destinations = program.add_array(phase.destination),
+                        .biases = program.add_array(phase.bias),
+                        .geometry = phase.geometry,
+                        .items = static_cast<int>(phase.halves.size() / phase.geometry.warps),
+                        .layers = layers,
+                        .inputs = phase.neurons.front(),
+                        .outputs = phase.neurons.back()});
   }
   const auto images = static_cast<std::size_t>(most_images);
   if (options.takes_lists) {

@@ -90,6 +90,26 @@ Inputs some_of(const Inputs& inputs, int first, int count) {
   return some;
 }
 
+Inputs images_of(const Inputs& inputs, std::span<const int> numbers) {
+  if (const auto* bitmaps = std::get_if<Bitmaps>(&inputs)) {
+    Bitmaps images{static_cast<int>(numbers.size()), bitmaps->neurons, {}};
+    for (const int number : numbers) {
+      const auto words = bitmaps->of(number);
+      images.words.insert(images.words.end(), words.begin(), words.end());
+    }
+    return images;
+  }
+  IndexLists images{neuron_count(inputs), {0}, {}, {}};
+  for (const int number : numbers) {
+    for_each_feature(inputs, number, [&](int neuron, float value) {
+      images.neuron.push_back(neuron);
+      images.value.push_back(value);
+    });
+    images.begin.push_back(images.nnz());
+  }
+  return images;
+}
+
 bool is_binary(const Inputs& inputs) {
   const auto* lists = std::get_if<IndexLists>(&inputs);
   return lists == nullptr || std::ranges::all_of(lists->value, [](float value) { return value == 1; });

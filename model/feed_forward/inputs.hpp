@@ -60,8 +60,9 @@ void for_each_feature(const Inputs& inputs, int image, Take&& take) {
   std::visit([&](const auto& images) { for_each_feature(images, image, take); }, inputs);
 }
 
-// Images first to first + count - 1.
+// Images first to first + count - 1; or those of these numbers.
 Inputs some_of(const Inputs& inputs, int first, int count);
+Inputs images_of(const Inputs& inputs, std::span<const int> numbers);
 // Whether all values of lists are 1, as bitmaps have them.
 bool is_binary(const Inputs& inputs);
 

@@ -13,7 +13,7 @@
 namespace onchip {
 
 bool wakes_zeros(const SparseLayer& layer) {
-  return std::ranges::any_of(layer.bias, [](float bias) { return !(bias <= 0); });
+  return std::ranges::any_of(layer.bias, [&](float bias) { return !(layer.is_linear ? bias == 0 : bias <= 0); });
 }
 
 void check(const SparseLayer& layer) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sparse feed-forward network: layer by layer, for each image,
-//   y = min(max(W x + b, 0), clip)      W: [outputs, inputs]
+//   y = min(max(W x + b, 0), clip)      W: [outputs, inputs]; y = W x + b of a linear layer, such as one of logits
 // A weight that is not stored multiplies nothing; NaN passes through ReLU and clip, as in dense frameworks. The Sparse
 // DNN Graph Challenge (Kepner et al., arXiv 1909.05631) adds the bias only where W x is not zero: the same for b <= 0.
 // A network may be larger than memory (65536 neurons x 1920 layers have 4e9 weights), so that layers are made when they
@@ -18,15 +18,18 @@
 
 namespace onchip {
 
+inline constexpr float kNoClip = std::numeric_limits<float>::infinity();
+
 struct SparseLayer {
   SparseMatrix weights;     // [outputs, inputs]
   std::vector<float> bias;  // [outputs], or one number for all
+  bool is_linear = false;   // neither ReLU nor clip
 
   float bias_of(int output) const { return bias[bias.size() == 1 ? 0 : output]; }
+  float least() const { return is_linear ? -kNoClip : 0; }  // that its features may be
+  float most(float clip) const { return is_linear ? kNoClip : clip; }
   friend bool operator==(const SparseLayer&, const SparseLayer&) = default;
 };
-
-inline constexpr float kNoClip = std::numeric_limits<float>::infinity();
 
 struct FeedForward {
   std::string name;          // "spdnn:1024x120"
@@ -40,13 +43,14 @@ struct FeedForward {
   int outputs(int l) const { return neurons[l + 1]; }
 };
 
-// max(z, 0) and then min(., clip); NaN stays.
-constexpr float activate(float z, float clip) {
-  return z < 0 ? 0 : z > clip ? clip : z;
+// max(z, least) and then min(., most); NaN stays.
+template <typename Real>
+constexpr Real activate(Real z, Real least, Real most) {
+  return z < least ? least : z > most ? most : z;
 }
 
-// Whether an image of zeros gets a feature that is not zero: some bias is positive or NaN. Where none is, images
-// without a non-zero feature are dead: they stay so.
+// Whether an image of zeros gets a feature that is not zero: some bias is positive or NaN, or, of a linear layer, not
+// zero. Where none is, images without a non-zero feature are dead: they stay so.
 bool wakes_zeros(const SparseLayer& layer);
 
 // Throws InputError naming what does not fit: no rows or columns, columns that do not ascend, a number of biases that

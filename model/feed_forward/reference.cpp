@@ -61,6 +61,7 @@ class Batch {
     if (are_at_clip_ && outputs == neurons_ && keeps_at_clip(layer, clip_)) {
       return;
     }
+    are_at_clip_ = !layer.is_linear;
     const ReferenceLayerRuns runs = prepare(std::move(layer));
     std::vector<TileImages> images(tiles_now());
     parallel_for(tiles_now(), threads_, [&](int t) {
@@ -69,7 +70,6 @@ class Batch {
     });
     now_.swap(next_);
     neurons_ = outputs;
-    are_at_clip_ = true;
     for (int place = 0; place < std::ssize(image_); ++place) {
       if (image_[place] == kNone) {
         continue;
@@ -271,8 +271,8 @@ std::vector<double> layer_in_double(const SparseLayer& layer, float clip, std::s
       for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
         sum += static_cast<double>(weights.value[i]) * static_cast<double>(x[weights.column[i]]);
       }
-      const double z = sum + static_cast<double>(layer.bias_of(row));
-      results[image * outputs + row] = z < 0 ? 0 : z > static_cast<double>(clip) ? static_cast<double>(clip) : z;
+      results[image * outputs + row] =
+          activate<double>(sum + static_cast<double>(layer.bias_of(row)), layer.least(), layer.most(clip));
     }
   }
   return results;

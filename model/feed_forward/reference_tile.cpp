@@ -24,15 +24,15 @@ struct Vectors {
 
   const float* features;
   float* results;
-  float clip;
+  float least, most;
   Flags alive[2 * kPairs], below[2 * kPairs];  // images with a feature that is not zero, not at the clip
 
   [[gnu::always_inline]] void finish(const Lanes& sum, float bias, std::int32_t row, int part) {
-    const Lanes zero{}, most = zero + clip, z = sum + bias;
-    const Lanes positive = z < zero ? zero : z;
-    const Lanes y = positive > most ? most : positive;
+    const Lanes zero{}, low = zero + least, high = zero + most, z = sum + bias;
+    const Lanes above = z < low ? low : z;
+    const Lanes y = above > high ? high : above;
     alive[part] |= y != zero;
-    below[part] |= y != most;
+    below[part] |= y != high;
     *reinterpret_cast<LanesInMemory*>(results + static_cast<std::ptrdiff_t>(row) * kTileImages + part * kLanes) = y;
   }
 
@@ -89,7 +89,7 @@ struct Vectors {
 template <int kLanes>
 [[gnu::always_inline]] inline TileImages compute(const ReferenceLayerRuns& runs, float clip, const float* features,
                                                  float* results) {
-  Vectors<kLanes> vectors{features, results, clip, {}, {}};
+  Vectors<kLanes> vectors{features, results, runs.layer.least(), runs.layer.most(clip), {}, {}};
   vectors.compute(runs);
   return vectors.images();
 }
@@ -144,7 +144,7 @@ bool keeps_at_clip(const SparseLayer& layer, float clip) {
     for (std::int64_t i = weights.row_begin[row]; i < weights.row_begin[row + 1]; ++i) {
       sum += weights.value[i] * clip;
     }
-    if (activate(sum + layer.bias_of(row), clip) != clip) {
+    if (activate(sum + layer.bias_of(row), layer.least(), layer.most(clip)) != clip) {
       return false;
     }
   }

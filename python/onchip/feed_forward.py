@@ -10,7 +10,8 @@ ENGINES = ("automatic", "gpu", "reference")
 
 
 class FeedForward(_Handle):
-    """A network of layers y = min(max(W x + b, 0), clip), each W sparse.
+    """A network of layers y = min(max(W x + b, 0), clip), each W sparse; the last is y = W x + b where the text has
+    "logits=yes".
 
     `network`: one line of text, "spdnn:1024x120", "random:neurons=1024,layers=8", or files, "model.safetensors"
     (docs/feed-forward.md). `engine`: "gpu" plans for the current device, packs and compiles, which takes up to seconds;

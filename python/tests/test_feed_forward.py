@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feed-forward networks from Python, by the CPU reference and by what engine there is."""
+import itertools
 import pathlib
 import tempfile
 import unittest
@@ -33,34 +34,36 @@ class Opened(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "no numpy")
 class Running(unittest.TestCase):
-    def expected(self, features, layers):
-        for weights in WEIGHTS[:layers]:
-            features = numpy.maximum(features @ numpy.array(weights, numpy.float32).T, 0)
+    def expected(self, features, layers, logits):
+        for layer, weights in enumerate(WEIGHTS[:layers], 1):
+            features = features @ numpy.array(weights, numpy.float32).T
+            if layer < len(WEIGHTS) or not logits:
+                features = numpy.maximum(features, 0)
         return features
 
-    def network(self, folder, engine):
+    def network(self, folder, engine, logits):
         for layer, rows in enumerate(WEIGHTS, 1):
             lines = [f"{r + 1} {c + 1} {v}" for r, row in enumerate(rows) for c, v in enumerate(row) if v]
             text = "\n".join(["%%MatrixMarket matrix coordinate real general", f"2 2 {len(lines)}", *lines, ""])
             pathlib.Path(folder, f"layer{layer}.mtx").write_text(text)
-        return onchip.FeedForward(f"{folder}/", engine=engine)
+        return onchip.FeedForward(f"{folder}/" + (",logits=yes" if logits else ""), engine=engine)
 
     def test_files_run_with_the_results_of_numpy(self):
         images = numpy.array([[1, 0], [0, 1], [0, 0], [0.5, 2], [2, 0.25]], numpy.float32)
         begin, neuron = numpy.array([0, 1, 2, 2, 4, 6]), numpy.array([0, 1, 0, 1, 0, 1])
         value = images[images != 0]
-        for engine in ("reference", "automatic"):
+        for engine, logits in itertools.product(("reference", "automatic"), (False, True)):
             with tempfile.TemporaryDirectory() as folder:
-                network = self.network(folder, engine)
+                network = self.network(folder, engine, logits)
                 for given in (images, images.astype(float).tolist(), (begin, neuron, value)):
-                    alive = numpy.flatnonzero(self.expected(images, 2).any(axis=1))
+                    alive = numpy.flatnonzero(self.expected(images, 2, logits).any(axis=1))
                     self.assertEqual(network.categories(given).tolist(), alive.tolist())
                     for layers in (0, 1, 2):
                         found = network.features(given, layers)
                         self.assertEqual((found.dtype, found.shape), (numpy.float32, (5, 2)))
-                        numpy.testing.assert_array_equal(found, self.expected(images, layers))
+                        numpy.testing.assert_array_equal(found, self.expected(images, layers, logits))
                 ones = (images != 0).astype(numpy.float32)
-                numpy.testing.assert_array_equal(network.features((begin, neuron), 2), self.expected(ones, 2))
+                numpy.testing.assert_array_equal(network.features((begin, neuron), 2), self.expected(ones, 2, logits))
                 self.assertEqual(network.categories(images[:0]).tolist(), [])
 
     @unittest.skipUnless(scipy, "no scipy")

@@ -37,9 +37,10 @@ onchip_images view(const IndexLists& images) {
           images.neuron.data(), images.value.empty() ? nullptr : images.value.data()};
 }
 
-void check_engine(std::int32_t engine) {
-  const FeedForward network = read_network(kNetwork);
-  const auto on = inference(kNetwork, engine);
+void check_network(std::int32_t engine, const std::string& text) {
+  INFO(text);
+  const FeedForward network = read_network(text);
+  const auto on = inference(text.c_str(), engine);
   std::int32_t layers = 0, neurons = 0;
   REQUIRE(onchip_inference_layers(on.get(), &layers, nullptr) == ONCHIP_OK);
   CHECK(layers == 2);
@@ -68,6 +69,12 @@ void check_engine(std::int32_t engine) {
         CHECK(features == reference_features(network, images, all, l));
       }
     }
+  }
+}
+
+void check_engine(std::int32_t engine) {
+  for (const char* more : {"", ",logits=yes"}) {
+    check_network(engine, kNetwork + std::string(more));
   }
 }
 

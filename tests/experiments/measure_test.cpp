@@ -74,6 +74,21 @@ TEST_CASE("a plan is checked without a GPU by executing its PTX", "[fast]") {
   require_refusal("measure --interpret --configurations nowhere.csv", "one configuration");
 }
 
+TEST_CASE("a feed-forward network is checked without a GPU by executing its PTX", "[fast]") {
+  const Folder folder;
+  const std::string gray = folder.write("gray.tsv", "1\t3\t0.5\n2\t7\t1\n2\t60\t0.25\n5\t1\t1\n");
+  for (const std::string& of : {std::string("spdnn:64x3"), std::string("random:neurons=70-40-10,degree=7,logits=yes"),
+                                std::string("spdnn:64x3 --plan 'staged block_outputs=32'"),
+                                "random:neurons=64,layers=3,degree=5,bias=0 --images " + gray}) {
+    const Json json = run_json("measure --chip h100_sxm --interpret --network " + of);
+    CHECK(json.at("verdict") == "right");
+    CHECK(json.at("thread_instructions").get<double>() > 1e3);
+  }
+  require_refusal("measure --network spdnn:64x3 --interpret --no-check", "contradicts --no-check");
+  require_refusal("measure --network spdnn:64x3 --interpret --gpus 2", "contradicts --interpret");
+  require_refusal("measure --hidden 64 --no-check", "needs --network");
+}
+
 TEST_CASE("a right kernel is right, and a wrong one wrong, with weights that amplify every rounding", "[fast]") {
   const Recurrent network{.cell = GENERATE(Cell::relu, Cell::lstm), .hidden = 127, .batch = 2};
   SparseMatrix weights = generate_mask(network.rows(), network.hidden, 0.2, 3, network.precision);

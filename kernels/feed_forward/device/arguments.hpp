@@ -112,7 +112,7 @@ struct UndecidedArguments {
 struct UnstructuredArguments {
   const void* entries = nullptr;  // of 16 bytes, a warp's after another's: [item][step / kSteps][row of the item]
   const unsigned* warp_begin = nullptr;     // [warp]: its first entry, over kRows
-  const unsigned* layer_items = nullptr;    // [layers]: of each warp
+  const unsigned* layer_items = nullptr;    // [layers]: of each warp; kLinearLayer with it: neither ReLU nor clip
   const unsigned* halves = nullptr;         // [warp][item]: half entries of a row
   const unsigned* destinations = nullptr;   // [warp][item][kRows]: a place, or kNowhere
   const float* biases = nullptr;            // [warp][item][kRows]
@@ -150,6 +150,7 @@ struct StagedArguments {
   unsigned* alive;          // [*count]; null: not wanted
   unsigned inputs, outputs, blocks, words;
   float clip;
+  bool is_linear;  // neither ReLU nor clip
 };
 
 // ---- feed_forward_compact.cu ----------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ struct DenseArguments {
 // Of feed_forward_expand, feed_forward_activate and feed_forward_drop.
 struct LayerwiseArguments {
   const unsigned* bitmaps;  // [image][words], of what expands
-  const float* sums;        // of what activates
+  const float* sums;        // of what activates; without bitmaps, [image][neuron] of what expands
   DeviceFeatures from;      // of what drops
   DeviceFeatures to;
   const float* bias;
@@ -189,6 +190,7 @@ struct LayerwiseArguments {
   unsigned images, neurons, words;
   unsigned long long stride;  // from one neuron to the next, if that is how features lie
   float clip, scale;
+  bool is_linear;  // what activates: neither ReLU nor clip
 };
 
 }  // namespace onchip

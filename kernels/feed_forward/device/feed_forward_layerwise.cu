@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands between the products of a library that computes a feed-forward network layer by layer
-// (kernels/baselines/feed_forward.hpp): inputs from bitmaps, bias with ReLU and clip, and images that are dropped; and
+// (kernels/baselines/feed_forward.hpp): inputs from bitmaps or values, bias with ReLU and clip, and images that are dropped; and
 // before all, dense weights from sparse ones.
 // Features are [image][neuron], or [neuron][image] with room for all images; as fp32, one fp16 word, or two: value and
 // residual, times `scale`.
@@ -69,15 +69,17 @@ __device__ inline void for_each(const Arguments& a, Take&& take) {
 
 extern "C" __global__ void feed_forward_expand(const __grid_constant__ Arguments a) {
   for_each(a, [&](u32 image, u32 neuron, u64 place) {
-    const bool set = a.bitmaps[static_cast<u64>(image) * a.words + neuron / 32] >> neuron % 32 & 1;
-    put(a.to, place, set ? a.scale : 0);
+    const float value = a.bitmaps == nullptr ? a.sums[static_cast<u64>(image) * a.neurons + neuron]
+                        : a.bitmaps[static_cast<u64>(image) * a.words + neuron / 32] >> neuron % 32 & 1 ? 1
+                                                                                                        : 0;
+    put(a.to, place, value * a.scale);
   });
 }
 
 extern "C" __global__ void feed_forward_activate(const __grid_constant__ Arguments a) {
   for_each(a, [&](u32 image, u32 neuron, u64 place) {
     const float z = a.sums[place] + a.bias[neuron];
-    const float value = z < 0 ? 0 : z > a.clip ? a.clip : z;
+    const float value = a.is_linear ? z : z < 0 ? 0 : z > a.clip ? a.clip : z;
     if (value != 0) {
       a.alive[image] = 1;
     }

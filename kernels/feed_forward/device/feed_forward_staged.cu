@@ -17,6 +17,7 @@ constexpr int kThreads = ONCHIP_BLOCK_OUTPUTS, kWarps = kThreads / 32;
 constexpr int kImages = ONCHIP_IMAGES;
 constexpr int kChunkInputs = ONCHIP_CHUNK_INPUTS, kStride = kChunkInputs + 1;
 constexpr bool kStaged = ONCHIP_STAGED, kBlocked = ONCHIP_BLOCKED, kHalf = ONCHIP_HALF;
+constexpr bool kLinear = ONCHIP_LINEAR;  // some layer is
 constexpr u32 kAllLanes = ~0u;
 
 using Arguments = onchip::StagedArguments;
@@ -118,7 +119,8 @@ __device__ inline void compute(const Arguments& a) {
 #pragma unroll
     for (int f = 0; f < kImages; ++f) {
       const float z = __fadd_rn(sum[f], bias);
-      const float value = output >= a.outputs || z < 0 ? 0 : z > a.clip ? a.clip : z;
+      const bool is_as_is = kLinear && a.is_linear && output < a.outputs;
+      const float value = is_as_is ? z : output >= a.outputs || z < 0 ? 0 : z > a.clip ? a.clip : z;
       if (f < images) {
         if (output < a.outputs) {
           a.out[static_cast<u64>(first + f) * a.outputs + output] = value;

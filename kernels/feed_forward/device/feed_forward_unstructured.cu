@@ -13,8 +13,8 @@
 #include "kernels/feed_forward/device/entry_stream.cuh"
 #include "kernels/feed_forward/device/unstructured_shape.cuh"
 
-// The rows of the stream's next item: their features after ReLU and clip.
-__device__ inline Values run_item(const Arguments& a, Stream& stream, const Source& source, u32& any) {
+// The rows of the stream's next item: their features after ReLU and clip, if there are such.
+__device__ inline Values run_item(const Arguments& a, Stream& stream, const Source& source, bool is_linear, u32& any) {
   const int row = threadIdx.x % 32 / kRowLanes;
   const float bias = __ldg(a.biases + stream.item * kRows + row);
   const u32 halves = stream.halves;
@@ -39,7 +39,7 @@ __device__ inline Values run_item(const Arguments& a, Stream& stream, const Sour
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       const float sum = __fadd_rn(sums.of[r].of[i], bias);
-      sums.of[r].of[i] = sum < 0 ? 0 : sum > a.clip ? a.clip : sum;
+      sums.of[r].of[i] = is_linear ? sum : sum < 0 ? 0 : sum > a.clip ? a.clip : sum;
       any |= (sums.of[r].of[i] != 0 ? 1u : 0u) << (r * kWords + i);
     }
   }
@@ -160,7 +160,8 @@ extern "C" __global__ __launch_bounds__(kThreads,
     int buffer = 0;
     u32 any = 0;
     for (int layer = 0; layer < a.layers; ++layer) {
-      const u32 items = __ldg(a.layer_items + layer);
+      const u32 of_layer = __ldg(a.layer_items + layer), items = kLinear ? of_layer & ~onchip::kLinearLayer : of_layer;
+      const bool is_linear = kLinear && (of_layer & onchip::kLinearLayer);
       const u32* const destinations = a.destinations + stream.item * kRows + row;
       float(*const target)[kImages] = memory.features[kBuffers == 2 ? 1 - buffer : 0];
       Source source;
@@ -176,7 +177,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
           if (h < items) {
-            held[h] = run_item(a, stream, source, any);
+            held[h] = run_item(a, stream, source, is_linear, any);
           }
         }
 #pragma unroll
@@ -191,7 +192,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
       } else {
         for (u32 item = 0; item < items; ++item) {
           const u32 place = __ldg(destinations + item * kRows);
-          write_values(target, place, run_item(a, stream, source, any));
+          write_values(target, place, run_item(a, stream, source, is_linear, any));
         }
         buffer = 1 - buffer;
       }

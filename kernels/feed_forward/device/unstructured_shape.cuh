@@ -4,6 +4,7 @@
 
 #include "kernels/feed_forward/device/arguments.hpp"
 #include "kernels/runtime/integers.cuh"
+#include "model/feed_forward/plan/blocks_constants.hpp"
 
 constexpr int kImages = ONCHIP_IMAGES;
 constexpr int kWarps = ONCHIP_WARPS;    // of a block of threads
@@ -13,6 +14,7 @@ constexpr int kPlaces = ONCHIP_PLACES;  // of the widest layer, zeros, second on
 constexpr int kZero = ONCHIP_ZEROS;     // the first that is always zero
 constexpr int kCopies = ONCHIP_COPIES;  // neurons that have a second place
 constexpr int kWeight = ONCHIP_WEIGHT;  // 0: fp16, 1: bf16, beside a place of 16 bits; 2: fp32
+constexpr bool kLinear = ONCHIP_LINEAR;  // some layer is
 constexpr int kThreads = 32 * kWarps;
 constexpr int kWords = kImages < 4 ? kImages : 4;  // that a lane reads at once
 constexpr int kReads = kImages < 8 ? 1 : 2;        // of a step

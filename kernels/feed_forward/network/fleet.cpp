@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -34,29 +33,28 @@ void await_change(const std::atomic<int>& counter, int old) {
 
 }  // namespace
 
-std::vector<std::vector<int>> shares(const Bitmaps& images, int gpus, Split split) {
+std::vector<std::vector<int>> shares(const Inputs& images, int gpus, Split split) {
   std::vector<std::vector<int>> shares(gpus);
-  std::vector<int> in_order(images.images), ones(images.images), order(gpus);
+  const int count = image_count(images);
+  std::vector<int> in_order(count), ones(count), order(gpus);
   std::iota(in_order.begin(), in_order.end(), 0);
   if (split == Split::contiguous) {
     for (const int image : in_order) {
-      shares[std::int64_t{image} * gpus / images.images].push_back(image);
+      shares[std::int64_t{image} * gpus / count].push_back(image);
     }
     return shares;
   }
   for (const int image : in_order) {
-    for (const std::uint32_t word : images.of(image)) {
-      ones[image] += std::popcount(word);
-    }
+    for_each_feature(images, image, [&](int, float value) { ones[image] += value != 0; });
   }
   std::ranges::stable_sort(in_order, std::greater<>(), [&](int image) { return ones[image]; });
   std::mt19937 random;
-  for (int first = 0; first < images.images; first += gpus) {
+  for (int first = 0; first < count; first += gpus) {
     std::iota(order.begin(), order.end(), 0);
     for (int i = gpus - 1; i > 0; --i) {  // std::shuffle may differ from library to library
       std::swap(order[i], order[random() % (i + 1)]);
     }
-    for (int i = 0; i < std::min(gpus, images.images - first); ++i) {
+    for (int i = 0; i < std::min(gpus, count - first); ++i) {
       shares[order[i]].push_back(in_order[first + i]);
     }
   }
@@ -64,16 +62,6 @@ std::vector<std::vector<int>> shares(const Bitmaps& images, int gpus, Split spli
     std::ranges::sort(of_gpu);
   }
   return shares;
-}
-
-Bitmaps images_of(const Bitmaps& all, std::span<const int> numbers) {
-  Bitmaps images{static_cast<int>(numbers.size()), all.neurons, {}};
-  images.words.reserve(numbers.size() * all.words_per_image());
-  for (const int number : numbers) {
-    const auto words = all.of(number);
-    images.words.insert(images.words.end(), words.begin(), words.end());
-  }
-  return images;
 }
 
 struct Fleet::State {
@@ -84,10 +72,10 @@ struct Fleet::State {
   std::atomic<bool> is_over = false;
   std::vector<std::jthread> threads;  // last: they end before the rest goes
 
-  State(const Bitmaps& images, int gpus, Split split)
+  State(const Inputs& images, int gpus, Split split)
       : numbers(shares(images, gpus, split)), each(gpus), failures(gpus), working(gpus) {}
 
-  void run(int gpu, const ProgramOfImages& program, const Bitmaps& images, const Load& load) {
+  void run(int gpu, const ProgramOfImages& program, const Inputs& images, const Load& load) {
     std::optional<InferenceExecutor> executor;
     const auto guarded = [&](const auto& work) {
       try {
@@ -137,7 +125,7 @@ struct Fleet::State {
   }
 };
 
-Fleet::Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load, Split split)
+Fleet::Fleet(const ProgramOfImages& program, int gpus, const Inputs& images, const Load& load, Split split)
     : state_(std::make_unique<State>(images, gpus, split)) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     state_->threads.emplace_back([&, gpu, state = state_.get()] { state->run(gpu, program, images, load); });

@@ -21,8 +21,7 @@ enum class Split : std::uint8_t {
   contiguous,  // as many images that follow each other to each GPU, whichever stay alive
 };
 // The images of each GPU, ascending.
-std::vector<std::vector<int>> shares(const Bitmaps& images, int gpus, Split split = Split::dealt);
-Bitmaps images_of(const Bitmaps& all, std::span<const int> numbers);
+std::vector<std::vector<int>> shares(const Inputs& images, int gpus, Split split = Split::dealt);
 
 struct FleetInference {
   Inference all;                // times from the start to the last GPU's categories
@@ -35,7 +34,7 @@ class Fleet {
   using Load = std::function<InferenceExecutor(int gpu, const InferenceProgram& program)>;
 
   // Throws what loading throws.
-  Fleet(const ProgramOfImages& program, int gpus, const Bitmaps& images, const Load& load, Split split = Split::dealt);
+  Fleet(const ProgramOfImages& program, int gpus, const Inputs& images, const Load& load, Split split = Split::dealt);
   ~Fleet();
 
   FleetInference infer();

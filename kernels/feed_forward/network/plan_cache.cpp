@@ -212,7 +212,8 @@ std::string numbers_of(const Chip& chip) {
 std::string numbers_of(const Activity& activity) {
   Hash hash;
   hash.add(activity.alive);
-  return std::to_string(activity.images) + " " + std::to_string(activity.settled) + " " + std::to_string(hash.value);
+  return std::to_string(activity.images) + (activity.are_binary ? " " : " gray ") + std::to_string(activity.settled) +
+         " " + std::to_string(hash.value);
 }
 
 PlanCache::PlanCache(const FeedForward& network) : directory_(cache_directory()) {
@@ -227,6 +228,7 @@ PlanCache::PlanCache(const FeedForward& network) : directory_(cache_directory())
     hash.add(layer.weights.column);
     hash.add(layer.weights.value);
     hash.add(layer.bias);
+    hash.add(std::as_bytes(std::span(&layer.is_linear, 1)));
     layers[l] = hash.value;
   });
   Hash all;

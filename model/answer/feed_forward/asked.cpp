@@ -12,8 +12,10 @@ Activity activity_of(const FeedForward& network, const ImagesAsked& asked,
   const int pixels = network.neurons.front();
   if (asked.alive > 0) {
     const bool is_number = std::ranges::all_of(asked.images, ::isdigit);
-    return given_activity(network, sample_images(is_number ? "digits:" + asked.images : asked.images, pixels, 1).of,
-                          asked.alive);
+    const ImageSample images = sample_images(is_number ? "digits:" + asked.images : asked.images, pixels, 1);
+    Activity activity = given_activity(network, images.of, asked.alive);
+    activity.are_binary = images.is_binary;
+    return activity;
   }
   return find_activity(network,
                        sample_images(asked.images, pixels, asked.sample > 0 ? asked.sample : default_sample(network)),

@@ -142,12 +142,16 @@ struct FamilyOfPlans {
   std::string_view name;
   int rank = 0;  // one of a lower rank is the answer, whatever its price
   bool is_asked_for_only = false;
+  bool takes_values = false;
   Found<PlannedInference> (*best)(const Chip&, const ExaminedNetwork&, const Activity&) = nullptr;
 };
 template <typename P>
 constexpr FamilyOfPlans family_of_plans(int rank, bool is_asked_for_only = false) {
-  return {P::kName, rank, is_asked_for_only, best_of<P>};
+  return {P::kName, rank, is_asked_for_only, requires {requires P::kTakesValues;
 }
+, best_of<P>
+};  // namespace
+}  // namespace onchip
 constexpr std::array kFamilies{family_of_plans<BlocksPlan>(0), family_of_plans<StreamedPlan>(1),
                                family_of_plans<UnstructuredPlan>(2), family_of_plans<DenseLayerPlan>(2),
                                family_of_plans<StagedPlan>(3, true)};
@@ -180,8 +184,10 @@ std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork&
         std::ranges::find(constraints.refused, family.name) != constraints.refused.end()) {
       continue;
     }
-    ranking.push_back({family.name, constraints.plan ? planned(chip, network, activity, *constraints.plan)
-                                                     : family.best(chip, network, activity)});
+    ranking.push_back({family.name, !activity.are_binary && !family.takes_values
+                                        ? Found<PlannedInference>::nothing("takes images of 0 and 1")
+                                    : constraints.plan ? planned(chip, network, activity, *constraints.plan)
+                                                       : family.best(chip, network, activity)});
     found_rank = ranking.back().planned ? family.rank : found_rank;
   }
   const auto rank = [](std::string_view family) {

@@ -38,7 +38,7 @@ struct Words {
   double negative = 0;
   std::optional<float> clip;
   double moved = 0;
-  bool shuffle = false, transpose = false;
+  bool logits = false, shuffle = false, transpose = false;
   std::string_view order;
   std::optional<Precision> precision;
   std::uint64_t seed = 1;
@@ -114,7 +114,7 @@ struct Key {
   void (*take)(Words&, std::string_view key, std::string_view value);
 };
 constexpr double kNoLimit = 1e300;
-const std::array<Key, 14> kNetworkKeys{{
+const std::array<Key, 15> kNetworkKeys{{
     {"neurons", kRandom | kFiles,
      [](Words& words, std::string_view key, std::string_view value) {
        words.neurons.clear();
@@ -150,6 +150,8 @@ const std::array<Key, 14> kNetworkKeys{{
        words.clip =
            value == "none" ? kNoClip : static_cast<float>(number(key, value, value, 0.0, kNoLimit, "32 or none"));
      }},
+    {"logits", kAny,
+     [](Words& words, std::string_view key, std::string_view value) { words.logits = yes_or_no(key, value); }},
     {"moved", kAny,
      [](Words& words, std::string_view key, std::string_view value) {
        words.moved = number(key, value, value, 0.0, 1.0, "a share from 0 to 1");
@@ -318,6 +320,13 @@ FeedForward read_network(std::string_view text) {
       return layer;
     };
   }
+  if (words.logits) {
+    network.layer = [make = std::move(network.layer), last = network.layers() - 1](int l) {
+      SparseLayer layer = make(l);
+      layer.is_linear = l == last;
+      return layer;
+    };
+  }
   network.name = text;
   return network;
 }
@@ -327,7 +336,7 @@ ImageSample sample_images(std::string_view text, int neurons, int most) {
     const Inputs all = open_images(std::filesystem::path(text), neurons);
     const int count = image_count(all);
     if (count <= most) {
-      return {all, count};
+      return {all, count, is_binary(all)};
     }
     IndexLists some{neuron_count(all), {0}, {}, {}};
     for (int i = 0; i < most; ++i) {
@@ -337,7 +346,7 @@ ImageSample sample_images(std::string_view text, int neurons, int most) {
       });
       some.begin.push_back(some.nnz());
     }
-    return {some, count};
+    return {some, count, is_binary(all)};
   }
   const Digits digits = parse_digits(text);
   constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;

@@ -10,6 +10,7 @@
 //   signs=positive | mixed | 0.3  share of the weights whose sign is turned; mixed: half of them
 //   bias=-0.3 | uniform:-0.4..-0.2
 //   clip=32 | none
+//   logits=yes                    the last layer has neither ReLU nor clip
 //   moved=0.1                     share of the weights that go to other columns
 //   shuffle=yes                   the neurons of each layer
 //   transpose=yes                 the file's matrices are [inputs, outputs], as Keras saves them
@@ -34,7 +35,8 @@ Inputs read_images(std::string_view text, int neurons);
 // At most so many of these images, evenly spread over them; synthetic ones beside them are not made.
 struct ImageSample {
   Inputs inputs;
-  int of = 0;  // images that there are
+  int of = 0;             // images that there are
+  bool is_binary = true;  // none of them has a value but 0 and 1
 };
 ImageSample sample_images(std::string_view text, int neurons, int most);
 

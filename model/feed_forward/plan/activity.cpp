@@ -63,7 +63,8 @@ Activity find_activity(const FeedForward& network, const ImageSample& images,
   ReferenceOptions options;
   options.progress = progress;
   const ReferenceResult result = infer_reference(network, images.inputs, options);
-  Activity activity{images.of, {}, settled_layers(network, images.inputs, result.categories), sampled};
+  Activity activity{
+      images.of, {}, settled_layers(network, images.inputs, result.categories), sampled, images.is_binary};
   for (const std::int64_t alive : result.alive) {
     activity.alive.push_back(static_cast<double>(alive) * images.of / sampled);
   }

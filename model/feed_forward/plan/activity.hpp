@@ -17,7 +17,8 @@ struct Activity {
   std::vector<double> alive;  // [layers + 1]: images with a feature before each layer, and after the last
   // After so many layers all features of those that survive are at the clip; the number of layers where they never are.
   int settled = 0;
-  int sampled = 0;  // images that were computed; 0: given by hand
+  int sampled = 0;         // images that were computed; 0: given by hand
+  bool are_binary = true;  // images of 0 and 1; else a plan has to take other values, too
 
   double image_layers() const;  // images that enter a layer, over all layers
 };

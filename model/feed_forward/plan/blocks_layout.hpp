@@ -69,7 +69,8 @@ struct BlocksLayout {
 
 // Why no plan of blocks computes a network whose bounds are not monotone.
 inline constexpr std::string_view kNotMonotone =
-    "plans of blocks prove which images are alive by bounds, for which no weight may be negative, and no bias positive";
+    "plans of blocks prove which images are alive by bounds, for which no weight may be negative, no bias "
+    "positive, and no layer without ReLU";
 
 // Throws InputError for a weight that fp16 cannot hold, with its layer, row and column.
 BlocksLayout pack_blocks(const FeedForward& network, const NetworkStructure& structure, const BlocksGeometry& geometry);

@@ -4,6 +4,7 @@
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
 #include "model/feed_forward/equal_rows.hpp"
+#include "model/feed_forward/plan/blocks_constants.hpp"
 #include "model/feed_forward/structure/access_rows.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct Item {
 struct Packed {  // a layer
   std::vector<Item> items;
   std::int64_t weights = 0;
-  bool wakes_zeros = false;
+  bool wakes_zeros = false, is_linear = false;
 };
 
 // Rows that read shared memory together, step by step.
@@ -44,7 +45,7 @@ class Packer {
       : tile_(geometry.tile), zeros_(geometry.zeros), copies_(geometry.copies()), order_(order), type_(type) {}
 
   Packed pack(const SparseLayer& layer) const {
-    Packed packed{.items = {}, .weights = layer.weights.nnz(), .wakes_zeros = wakes_zeros(layer)};
+    Packed packed{{}, layer.weights.nnz(), wakes_zeros(layer), layer.is_linear};
     const int of_access = tile_.rows_per_access(), accesses = tile_.rows_per_warp() / of_access;
     std::vector<std::span<const std::int32_t>> places;
     for (int row = 0; row < layer.weights.rows; ++row) {
@@ -162,13 +163,15 @@ Precision narrowest_type(const FeedForward& network) {
 void share_out(const std::vector<Packed>& layers, const Item& empty, UnstructuredLayout::Phase& phase) {
   const std::size_t rows = empty.bias.size(), warps = phase.geometry.warps;
   for (const Packed& layer : layers) {
-    phase.layer_items.push_back(static_cast<std::uint32_t>((layer.items.size() + warps - 1) / warps));
+    const auto items = static_cast<std::uint32_t>((layer.items.size() + warps - 1) / warps);
+    phase.layer_items.push_back(layer.is_linear ? items | kLinearLayer : items);
+    phase.has_linear = phase.has_linear || layer.is_linear;
     phase.weights += layer.weights;
   }
   for (std::size_t warp = 0; warp < warps; ++warp) {
     phase.warp_begin.push_back(static_cast<std::uint32_t>(phase.entries.size() / rows));
     for (std::size_t l = 0; l < layers.size(); ++l) {
-      for (std::size_t i = 0; i < phase.layer_items[l]; ++i) {
+      for (std::size_t i = 0; i < (phase.layer_items[l] & ~kLinearLayer); ++i) {
         const std::size_t at = i * warps + warp;
         const Item& item = at < layers[l].items.size() ? layers[l].items[at] : empty;
         phase.entries.insert(phase.entries.end(), item.entries.begin(), item.entries.end());

@@ -27,11 +27,13 @@ struct UnstructuredLayout {
     UnstructuredGeometry geometry;
     std::vector<std::array<std::uint32_t, 4>> entries;  // a warp's after another's, and some more that may be read
     std::vector<std::uint32_t> warp_begin;              // [warps + 1]: its first entry, in units of an item's rows
-    std::vector<std::uint32_t> layer_items;             // [layers]: of each warp; the last ones may have no rows
-    std::vector<std::uint32_t> halves;                  // [warps, items, + 1]: half entries of a row
-    std::vector<std::uint32_t> destination;             // [warps, items, rows of an item]
-    std::vector<float> bias;                            // [warps, items, rows of an item]
+    std::vector<std::uint32_t>
+        layer_items;                    // [layers]: of each warp; the last ones may have no rows; kLinearLayer beside
+    std::vector<std::uint32_t> halves;  // [warps, items, + 1]: half entries of a row
+    std::vector<std::uint32_t> destination;  // [warps, items, rows of an item]
+    std::vector<float> bias;                 // [warps, items, rows of an item]
     std::int64_t weights = 0;
+    bool has_linear = false;   // some layer is
     std::vector<int> neurons;  // [layers + 1]
   };
 

@@ -40,7 +40,8 @@ struct UnstructuredPhase {
 struct UnstructuredPlan {
   using Workload = FeedForward;
   static constexpr std::string_view kName = "unstructured";
-  static constexpr bool kIsOnChip = true;  // features stay on the SM
+  static constexpr bool kIsOnChip = true;     // features stay on the SM
+  static constexpr bool kTakesValues = true;  // of images, other than 0 and 1
 
   int warps = 16;  // of a block of threads, one on each SM
   ReadOrder order = ReadOrder::ascending;

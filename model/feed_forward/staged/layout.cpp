@@ -152,6 +152,7 @@ StagedLayout stage_network(const FeedForward& network, const StagedPlan& plan) {
     wakes[l] = wakes_zeros(layer);
     try {
       layout.layers[l] = stage(layer, plan);
+      layout.layers[l].is_linear = layer.is_linear;
     } catch (const InputError& error) {
       throw InputError(who + ": " + error.what());
     }

@@ -32,6 +32,7 @@ struct StagedLayer {
   std::vector<float> value;                // [slice rows, 32]
   std::vector<float> bias;                 // [outputs]
   std::vector<std::uint32_t> row_length;   // [outputs] where it is not staged, else empty
+  bool is_linear = false;
 
   int blocks() const { return static_cast<int>(block_chunk.size()) - 1; }
   std::int64_t chunks() const { return static_cast<std::int64_t>(chunk_map.size()) - 1; }

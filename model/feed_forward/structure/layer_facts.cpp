@@ -14,7 +14,7 @@ bool is_monotone(const SparseLayer& layer) {
   for (const float weight : layer.weights.value) {
     none_negative &= weight >= 0;
   }
-  return none_negative && !wakes_zeros(layer);
+  return none_negative && !layer.is_linear && !wakes_zeros(layer);
 }
 
 bool are_halves(std::span<const float> weights) {

@@ -14,7 +14,7 @@ struct LayerFacts {
   std::int64_t longest_row = 0;
   double largest_sum = 0;  // of a row's weights
 };
-// Whether bounds hold: no weight is negative, and no bias wakes an image of zeros.
+// Whether bounds hold: no weight is negative, no bias wakes an image of zeros, and features end at zero.
 bool is_monotone(const SparseLayer& layer);
 // Whether fp16 holds each weight as it is.
 bool are_halves(std::span<const float> weights);

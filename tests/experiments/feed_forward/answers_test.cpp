@@ -94,6 +94,31 @@ TEST_CASE("a network without blocks is predicted as it runs", "[fast]") {
   CHECK(json.at("image_layers").at("executed") == 120000);
 }
 
+TEST_CASE("a plan for images of any values takes them, whatever is asked", "[fast]") {
+  const Folder folder;
+  const auto images = [&](const char* value) {
+    std::string text;
+    for (int image = 1; image <= 40; ++image) {
+      for (int neuron = image; neuron <= 1024; neuron += 7) {
+        text += std::to_string(image) + '\t' + std::to_string(neuron) + '\t' + (image == 40 ? value : "1") + '\n';
+      }
+    }
+    return " --chip h100_sxm --network spdnn:1024x3 --images " + folder.write(std::string(value) + ".tsv", text);
+  };
+  const std::string gray = images("0.5"), binary = images("1");
+  CHECK(run_json("predict" + binary).at("family") == "blocks");
+  CHECK(run_json("predict" + gray).at("family") == "unstructured");
+  CHECK(run_json("predict" + gray + " --alive all").at("family") == "unstructured");
+  for (const Json& plan : run_json("predict" + gray + " --plan all").at("plans")) {
+    CHECK((plan.at("family") == "unstructured" || plan.at("why") == "takes images of 0 and 1"));
+  }
+#ifdef ONCHIP_HAS_CUDA
+  for (const std::string& of : {gray, binary}) {
+    CHECK(run_json("measure --compile-only" + of).at("plan") == run_json("predict" + of).at("plan").at("text"));
+  }
+#endif
+}
+
 TEST_CASE("images may be given by their number and the share that stays alive", "[fast]") {
   const Json all = run_json("predict --network spdnn:1024x12 --images 5000 --alive all --chip h100_sxm");
   const Json few = run_json("predict --network spdnn:1024x12 --images 5000 --alive 1% --chip h100_sxm");

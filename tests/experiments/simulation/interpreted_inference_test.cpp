@@ -35,6 +35,8 @@ const std::vector<std::string> kAnyNetworks{
     "random:neurons=33-1-17-200,degree=uniform:0..20,values=uniform:-1..1,bias=uniform:-0.5..0.5,clip=2",
     "random:neurons=90,layers=3,degree=0,bias=0.5",
     "random:neurons=64,layers=12,degree=8,values=uniform:0.1..0.2,precision=bf16,bias=-0.2",
+    "random:neurons=70-90-40-10,degree=uniform:0..30,values=uniform:-1..1,bias=uniform:-0.5..0.5,clip=1,logits=yes",
+    "random:neurons=80,layers=4,degree=6,values=uniform:-1..1,bias=0,logits=yes",
     "spdnn:64x8"};
 
 // Equal bits, but for those of NaN.

@@ -44,9 +44,12 @@ struct Held {
 
 TEST_CASE("features become what a library multiplies, activate and move, in every form", "[fast]") {
   const Bitmaps images = random_images(kImages, kNeurons, 3);
-  for (const int words : {0, 1, 2}) {
+  for (const int form_of : {0, 1, 2, 3, 4, 5}) {
+    const int words = form_of % 3;
     for (const bool by_neuron : {false, true}) {
-      INFO(words << " words, " << (by_neuron ? "by neuron" : "by image"));
+      SparseLayer layer;
+      layer.is_linear = form_of < 3;
+      INFO(words << " words, " << (by_neuron ? "by neuron" : "by image") << (layer.is_linear ? ", linear" : ""));
       const FeatureForm form{words, by_neuron, words == 0 ? 1.0F : 1024.0F};
       Held first(form), second(form);
       std::vector<float> sums(kRoom * kNeurons), bias(kNeurons);
@@ -80,7 +83,8 @@ TEST_CASE("features become what a library multiplies, activate and move, in ever
                                    .words = static_cast<std::uint32_t>(images.words_per_image()),
                                    .stride = kRoom,
                                    .clip = 4,
-                                   .scale = form.scale};
+                                   .scale = form.scale,
+                                   .is_linear = layer.is_linear};
       const auto launch = [&](const char* kernel) {
         machine.launch(kernel, {.blocks = 2, .threads = 64, .parameters = std::as_bytes(std::span(&arguments, 1))});
       };
@@ -96,14 +100,16 @@ TEST_CASE("features become what a library multiplies, activate and move, in ever
       for (int image = 0; image < kImages; ++image) {
         bool any = false;
         for (int neuron = 0; neuron < kNeurons; ++neuron) {
-          const float expected = activate(sums[first.place(image, neuron)] + bias[neuron], 4),
+          const float expected =
+                          activate(sums[first.place(image, neuron)] + bias[neuron], layer.least(), layer.most(4)),
                       found = second.get(image, neuron);
           any = any || expected != 0;
-          CHECK((std::isnan(expected) ? std::isnan(found) : std::fabs(found - expected) <= tolerance * expected));
+          CHECK((std::isnan(expected) ? std::isnan(found)
+                                      : std::fabs(found - expected) <= tolerance * std::fabs(expected)));
         }
         CHECK((alive[image] != 0) == any);
       }
-      CHECK(alive[2] == 0);
+      CHECK((alive[2] == 0) == !layer.is_linear);
       arguments.to = first.at();
       arguments.images = 2;
       launch("feed_forward_drop");

@@ -86,6 +86,8 @@ TEST_CASE("interpreted kernels of staged plans run networks that nobody chose", 
            "random:neurons=1-50-3-64,degree=uniform:0..3,bias=-0.01",
            "random:neurons=45,layers=3,degree=0,bias=-0.5",
            "random:neurons=45,layers=3,degree=2,bias=uniform:-1..1,values=uniform:-1..1,clip=none",
+           "random:neurons=45-60-10,degree=4,bias=uniform:-1..1,values=uniform:-1..1,clip=1,logits=yes",
+           "random:neurons=45-10,degree=4,bias=0,values=uniform:-1..1,logits=yes",
            "random:neurons=300-40-200,degree=power-law:1..200,values=uniform:-0.2..0.3,bias=-0.1,clip=4",
        }) {
     const FeedForward network = read_network(text);

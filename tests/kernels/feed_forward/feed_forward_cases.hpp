@@ -86,7 +86,7 @@ inline std::string random_blocks_network(int seed, int most_neurons, int most_la
 }
 
 // A network that nobody chose: rows of any length, empty layers, wider and narrower ones, one neuron, sizes that divide
-// nothing, blocks or none, weights of any sign and type, with a clip or not, biases that wake dead images.
+// nothing, blocks or none, weights of any sign and type, with a clip or not, biases that wake dead images, logits.
 inline std::string random_network_text(int seed, int most_neurons, int most_layers) {
   std::mt19937_64 random(seed);
   const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
@@ -110,6 +110,7 @@ inline std::string random_network_text(int seed, int most_neurons, int most_laye
   text += values == 0 ? "" : draw(0, 1) == 0 ? ",precision=fp16" : draw(0, 1) == 0 ? ",precision=bf16" : "";
   text += ",bias=" + (draw(0, 4) == 0 ? "uniform:-0.5..0.2" : tenths(-6, 0));
   text += draw(0, 3) == 0 ? ",clip=none" : ",clip=" + std::to_string(draw(1, 32));
+  text += draw(0, 3) == 0 ? ",logits=yes" : "";
   return text + ",seed=" + std::to_string(seed);
 }
 

@@ -154,6 +154,7 @@ TEST_CASE("bounds know whether weights are negative and biases positive, and whe
   CHECK(packed("spdnn:1024x3,moved=0.1").slack > challenge.slack);
   CHECK_FALSE(packed("spdnn:1024x3,values=-0.0625").monotone);
   CHECK_FALSE(packed("spdnn:1024x3,bias=0.1").monotone);
+  CHECK_FALSE(packed("spdnn:1024x3,logits=yes").monotone);
   CHECK_FALSE(packed("random:neurons=64,layers=2,degree=8,blocks=16").keeps_clipped);  // rows of 0.5 in all
 }
 

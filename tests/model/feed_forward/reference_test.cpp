@@ -101,7 +101,7 @@ std::vector<float> plainly(const FeedForward& network, const Inputs& inputs, int
         sum += product;
       }
       const float z = sum + layer.bias_of(row);
-      y.push_back(std::isnan(z) ? z : std::min(std::max(z, 0.0F), network.clip));
+      y.push_back(std::isnan(z) || layer.is_linear ? z : std::min(std::max(z, 0.0F), network.clip));
     }
     x = y;
   }
@@ -170,6 +170,7 @@ TEST_CASE("the reference computes what a plain loop does, whatever the network",
       if (random.below(3) == 0) {
         std::ranges::fill(made.back().bias, -0.2F);
       }
+      made.back().is_linear = random.below(4) == 0;
       width = outputs;
     }
     const FeedForward network = stored_network("drawn", made, drawn % 2 ? 0.5F : kNoClip);
