@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-<<<<<<< HEAD
-#include <tuple>
-=======
 #include <limits>
->>>>>>> users
+#include <tuple>
 
 namespace onchip {
 namespace {
