@@ -32,13 +32,6 @@ std::uint32_t* new_report() {
 
 // More than there are halves that run at once or in graphs: each has one of its own, zero before and behind it.
 constexpr std::size_t kStatuses = 1 << 16;
-DeviceBuffer<std::uint32_t> new_statuses() {
-  DeviceBuffer<std::uint32_t> statuses(kStatuses);
-  const Stream stream;
-  ONCHIP_CUDA_CHECK(cudaMemsetAsync(statuses.data(), 0, statuses.bytes(), stream.get()));
-  stream.synchronize();
-  return statuses;
-}
 
 // A stream for what runs beside the caller's, and events to fork and to join.
 struct BesideStream {
@@ -54,7 +47,7 @@ struct Shared {
     Cublas cublas{false, 0};
     Kernel outcome{compile(outcome_request(device_info().architecture)).cubin, "outcome"};
     std::uint32_t* report = new_report();
-    DeviceBuffer<std::uint32_t> statuses = new_statuses();
+    DeviceBuffer<std::uint32_t> statuses{std::vector<std::uint32_t>(kStatuses)};
     std::size_t halves = 0;                                // that have been enqueued
     std::unique_ptr<const GraphSwitch> graph_switch = {};  // where there are lengths, and CUDA has it
     std::map<cudaStream_t, BesideStream> beside;  // of each caller's stream, so that no capture reaches another's

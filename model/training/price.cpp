@@ -292,28 +292,24 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
   return result;
 }
 
-PhasePrice inference_price(const Chip& chip, const Training& training, const TrainingPlan& plan) {
+double inference_us(const Chip& chip, const Training& training, const TrainingPlan& plan) {
   using Geometry = LibraryGeometry<Library::cudnn>;
-  const double node = chip.library_node_seconds;
+  double us = 1e6 * chip.library_node_seconds, last = 0;
   if (!is_on_chip(plan)) {
     const Price step = price(chip, Geometry{with_pass(training.network, Pass::forward)});
-    return for_all(training, [&](int) { return plus(of(step, training.network.steps), node); });
+    return us + for_all(training, [&](int) { return of(step, training.network.steps); }).us;
   }
-  const std::vector<SparseRecurrence> sparse = sparse_passes(chip, training, plan);
-  PhasePrice all, last;  // of those that are beside each other, the longest is the last
-  for (const Phase& phase : phases_of(training, plan)) {
-    if (phase.kind != PhaseKind::packing && phase.kind != PhaseKind::input_product &&
-        phase.kind != PhaseKind::forward) {
-      continue;
+  const std::vector<Phase> phases = phases_of(training, plan);
+  const std::vector<PhasePrice> prices = predict(chip, training, plan).phases;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const PhaseKind kind = phases[i].kind;
+    if (kind == PhaseKind::packing || kind == PhaseKind::input_product || kind == PhaseKind::forward) {
+      const double one = prices[i].us / (kind == PhaseKind::packing ? 2 : 1);  // of both passes
+      us += phases[i].beside ? std::max(0.0, one - last) : one;
+      last = phases[i].beside ? std::max(last, one) : one;
     }
-    PhasePrice one = std::visit(PriceOf{chip, training, sparse, stash_of(plan), phase}, phase.how);
-    if (phase.kind == PhaseKind::packing) {  // of both passes
-      one = {one.us / 2, one.low_us / 2, one.high_us / 2, one.bytes / 2};
-    }
-    all = phase.beside ? all : sum(all, last);
-    last = phase.beside && last.us > one.us ? last : one;
   }
-  return plus(sum(all, last), node);
+  return us;
 }
 
 PhasePrice cublas_price(const Chip& chip, const Training& training) {

@@ -42,9 +42,9 @@ Stash stash_of(const TrainingPlan& plan);  // a library's keeps the gates
 // mask that the SMs do not hold.
 TrainingPrediction predict(const Chip& chip, const Training& training, const TrainingPlan& plan);
 
-// A call without gradients, one of all steps: the forward half of an iteration and the node behind it; of a library's
-// plan, cuDNN's inference.
-PhasePrice inference_price(const Chip& chip, const Training& training, const TrainingPlan& plan);
+// A call without gradients, of all steps: the forward half of an iteration and the node behind it; of a library's plan,
+// cuDNN's inference.
+double inference_us(const Chip& chip, const Training& training, const TrainingPlan& plan);
 
 // The products of a training by cuBLAS alone, without its cells: what a library takes at least.
 PhasePrice cublas_price(const Chip& chip, const Training& training);

@@ -53,7 +53,7 @@ class Situations:
             fast, exact = pair(self.dtypes[0], self.device, 19, 24, kind=kind, **options)
             compiled = torch.compile(fast, backend=counter)
             for shape in ((5, 3), (7, 4), (6, 5), (4, 9), (11, 3), (3, 2), (20, 18), (2, self.too_many), (18, 20)):
-                given = [self.input(*shape, 19, requires_grad=True), *fast.parameters()]
+                given = [self.input(*shape[:: -1 if fast.batch_first else 1], 19, requires_grad=True), *fast.parameters()]
                 exact_x = given[0].detach().double().requires_grad_()
                 found, wanted = compiled(given[0]), exact(exact_x)
                 self.same(found, wanted)

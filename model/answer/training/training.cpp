@@ -65,7 +65,7 @@ Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool i
     return Found<CallPrices>::nothing(own.why());
   }
   const auto price_us = [&](const TrainingPlan& plan) {
-    return is_inference ? inference_price(chip, training, plan).us : predict(chip, training, plan).iteration.us;
+    return is_inference ? inference_us(chip, training, plan) : predict(chip, training, plan).iteration.us;
   };
   return CallPrices{price_us(own->plan), price_us(CudnnTrainingPlan{})};
 }
