@@ -68,6 +68,7 @@ Activity find_activity(const FeedForward& network, const ImageSample& images,
   for (const std::int64_t alive : result.alive) {
     activity.alive.push_back(static_cast<double>(alive) * images.of / sampled);
   }
+  activity.alive.front() = images.of;  // none is dropped before the first layer
   return activity;
 }
 

@@ -14,7 +14,8 @@ namespace onchip {
 
 struct Activity {
   int images = 0;
-  std::vector<double> alive;  // [layers + 1]: images with a feature before each layer, and after the last
+  std::vector<double>
+      alive;  // [layers + 1]: all images, those with a feature before each other layer, and after the last
   // After so many layers all features of those that survive are at the clip; the number of layers where they never are.
   int settled = 0;
   int sampled = 0;         // images that were computed; 0: given by hand

@@ -158,9 +158,13 @@ UnstructuredWork work_of_layer(const FeedForward& network, int l, const Unstruct
   const UnstructuredLayout layout = pack_unstructured(one, {.warps = warps, .order = order, .phases = {{1, tile}}});
   const UnstructuredLayout::Phase& packed = layout.phases.front();
   const bool is_fp32 = layout.weight_type == Precision::fp32;
+  int items = 0;  // rows without a weight have an output, too
+  for (std::size_t first_row = 0; first_row < packed.destination.size(); first_row += tile.rows_per_warp()) {
+    items += packed.destination[first_row] != UnstructuredLayout::kNoPlace;
+  }
   return {.tile = tile,
           .is_fp32 = is_fp32,
-          .items = static_cast<double>(std::ranges::count_if(packed.halves, [](auto halves) { return halves > 0; })),
+          .items = static_cast<double>(items),
           .steps = std::accumulate(packed.halves.begin(), packed.halves.end(), 0.0) * (is_fp32 ? 1 : 2),
           .entries = static_cast<double>(packed.warp_begin.back())};
 }

@@ -119,6 +119,17 @@ TEST_CASE("a plan for images of any values takes them, whatever is asked", "[fas
 #endif
 }
 
+TEST_CASE("images without a feature, and rows without a weight, take their time", "[fast]") {
+  const auto predicted = [](const std::string& network) {
+    return run_json("predict --chip h100_sxm --images digits:60000 --network random:" + network);
+  };
+  const Json one = predicted("neurons=1,layers=2,degree=1");  // whose pixel few images have
+  CHECK(one.at("image_layers").at("executed") >= 60000);
+  CHECK(one.at("ms") > 0.015);
+  CHECK(predicted("neurons=1024-4096,degree=0,bias=0.5").at("ms") >
+        1.5 * predicted("neurons=1024-32,degree=0,bias=0.5").at("ms").get<double>());
+}
+
 TEST_CASE("images may be given by their number and the share that stays alive", "[fast]") {
   const Json all = run_json("predict --network spdnn:1024x12 --images 5000 --alive all --chip h100_sxm");
   const Json few = run_json("predict --network spdnn:1024x12 --images 5000 --alive 1% --chip h100_sxm");
