@@ -20,6 +20,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -70,8 +71,11 @@ void measure(std::vector<std::string> arguments, const std::string& chip, const 
 
 // ---- what a claim asks for ------------------------------------------------------------------------------------------
 
-// Kernels with their plans, then all families at the sizes at which libraries are compared.
-std::vector<Asked> steps_of(const Recipe& recipe, MeasuredRows& measured, const Chip& chip) {
+using Rows = std::set<std::vector<std::string>>;
+
+// Kernels with their plans, then all families at the sizes at which libraries are compared; not those that a claim
+// before it asked for.
+std::vector<Asked> steps_of(const Recipe& recipe, MeasuredRows& measured, const Chip& chip, Rows& known) {
   std::array<Table, 2> asked{Table{configuration_columns(), {}}, Table{configuration_columns(), {}}};
   asked[0].columns.emplace_back("plan");
   for (const MeasuredRow& row : rows_of(recipe, measured, chip)) {
@@ -85,9 +89,8 @@ std::vector<Asked> steps_of(const Recipe& recipe, MeasuredRows& measured, const 
     if (!row.is_library) {
       cells.push_back(to_string(row.plan));
     }
-    auto& rows = asked[row.is_library].rows;
-    if (std::ranges::find(rows, cells) == rows.end()) {
-      rows.push_back(std::move(cells));
+    if (known.insert(cells).second) {
+      asked[row.is_library].rows.push_back(std::move(cells));
     }
   }
   std::vector<Asked> files;
@@ -135,7 +138,7 @@ void run_script(const fs::path& script, const fs::path& rows) {
   fs::rename(growing, rows);
 }
 
-std::vector<Asked> all_of(const Recipe& recipe, MeasuredRows& measured, const Chip& chip) {
+std::vector<Asked> all_of(const Recipe& recipe, MeasuredRows& measured, const Chip& chip, Rows& known) {
   if (is_feed_forward(recipe)) {
     return inferences_of(recipe, chip.name);
   }
@@ -144,7 +147,7 @@ std::vector<Asked> all_of(const Recipe& recipe, MeasuredRows& measured, const Ch
     return {{script.stem().string(), ".txt", recipe.script + '\n',
              [=](const auto&, const auto& rows) { run_script(script, rows); }}};
   }
-  return steps_of(recipe, measured, chip);
+  return steps_of(recipe, measured, chip, known);
 }
 
 }  // namespace
@@ -156,12 +159,13 @@ Renewed measure_anew([[maybe_unused]] std::span<const Recipe> recipes, [[maybe_u
   const Chip of = chip.empty() ? device_chip_file().chip : find_chip(chip).chip;
   fs::create_directories(folder);
   Renewed renewed{of.name, {}};
+  Rows known;
   for (const Recipe& recipe : recipes) {
     if (const std::string why = why_not_measured(recipe); !why.empty()) {
       std::cerr << "onchip: " << recipe.name << " is not measured: " << why << '\n';
       continue;
     }
-    for (const Asked& asked : all_of(recipe, measured, of)) {
+    for (const Asked& asked : all_of(recipe, measured, of, known)) {
       fs::path rows = folder / (asked.name + ".csv");
       if (measure_if_new(asked, folder) && std::ranges::find(renewed.files, rows) == renewed.files.end()) {
         renewed.files.push_back(std::move(rows));
