@@ -48,6 +48,9 @@ Price price(const Chip& chip, const LibraryGeometry<Library::cublas_graph>& geom
 Price price(const Chip& chip, const LibraryGeometry<Library::cudnn>& geometry);
 Price price(const Chip& chip, const LibraryGeometry<Library::cusparse_graph>& geometry);
 
+// A product of so many weights with so many samples by all SMs, on tensor cores or, in fp32, without them.
+double multiplying_seconds(const Chip& chip, Precision precision, double weights, double batch);
+
 // C = A B by cuBLAS, A: [rows, depth], B: [depth, columns], each read or written once, as fast as the tensor cores'
 // instruction is by itself.
 struct ProductSize {
