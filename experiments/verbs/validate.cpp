@@ -462,7 +462,7 @@ struct InferenceRow : ScoredRow {  // ms
 struct Inferences {
   std::vector<InferenceRow> rows;
   std::vector<std::string> failed;  // without a time, or with wrong categories
-  std::size_t left_out = 0;         // of libraries' calls that have no price
+  std::size_t left_out = 0;         // of libraries' calls that have no price, or no time
 };
 
 // Whether a file's rows are of feed-forward networks.
@@ -478,7 +478,7 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
     InferenceRow row{{chip.chip.name, file.text(i, "network"), file.text(i, plan_column), {}}};
     const std::optional<FeedForwardPlan> of_library = plan_of_library_call(row.way);
     row.way = of_library ? to_string(*of_library) : row.way;
-    if (!file.has("plan") && !of_library && !row.way.starts_with(StagedPlan::kName)) {
+    if (!file.has("plan") && (of_library ? file.text(i, "wall_ms").empty() : !row.way.starts_with(StagedPlan::kName))) {
       ++inferences.left_out;
       continue;
     }
@@ -567,7 +567,8 @@ Report report(const Inferences& inferences, const Accuracy& all, std::span<const
     report.text += "no valid measurement: " + failed + '\n';
   }
   if (inferences.left_out > 0) {
-    report.text += std::to_string(inferences.left_out) + " rows are of libraries' calls that have no price.\n";
+    report.text +=
+        std::to_string(inferences.left_out) + " rows are of libraries' calls that have no price, or no time.\n";
   }
   add_worst(rows, shown_rows, {"network", "family", "measured ms", "predicted ms", "low", "high", "error %", "inside"},
             inference_cells, report);
