@@ -70,6 +70,21 @@ std::string reason_text(const FeedForwardCase& answer) {
   return answer.problem.empty() ? "" : "no blocks   " + answer.problem + '\n';
 }
 
+// What is faster, but rounds otherwise.
+std::string faster_text(const FeedForwardCase& answer) {
+  std::string text;
+  if (answer.with_fp16) {
+    text += "fp16        " + ms(answer.with_fp16->price.us) +
+            " ms with ',precision=fp16' behind the network, which rounds its weights; how many categories that changes "
+            "is not known before it is measured\n";
+  }
+  if (answer.library) {
+    text += "library     " + ms(answer.library->price.us) + " ms by '" + to_string(answer.library->plan) +
+            "', which rounds otherwise; measure --plan says whether its categories are right\n";
+  }
+  return text;
+}
+
 std::string notes_text(const FeedForwardCase& answer) {
   std::string text = answer.to_fit.empty() ? "" : "\nAny one of these makes it fit, in blocks:\n";
   for (const Remedy& remedy : answer.to_fit) {
@@ -84,7 +99,8 @@ std::string fit_text(const FeedForwardCase& answer) {
          (answer.runs() ? "time        " + time_text(answer) + ", most of it " + std::string(answer.price.binding()) +
                               "\nplan        " + answer.plan_text() + '\n'
                         : "") +
-         reason_text(answer) + structure_text(network) + capacity_text(answer) + notes_text(answer);
+         faster_text(answer) + reason_text(answer) + structure_text(network) + capacity_text(answer) +
+         notes_text(answer);
 }
 
 std::string images_text(const Activity& activity) {
@@ -116,8 +132,9 @@ std::string predict_text(const FeedForwardCase& answer) {
          "; most of it " + std::string(price.binding()) + "\nrate        " + fixed(answer.tera_edges_per_s, 1) +
          " TeraEdges/s as the challenge counts; " + fixed(answer.tera_macs_per_s, 1) +
          " T multiply-adds/s executed, of " + fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " +
-         answer.plan_text() + '\n' + reason_text(answer) + images_text(activity) + structure_text(network) +
-         capacity_text(answer) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) + notes_text(answer);
+         answer.plan_text() + '\n' + faster_text(answer) + reason_text(answer) + images_text(activity) +
+         structure_text(network) + capacity_text(answer) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) +
+         notes_text(answer);
 }
 
 Report report_of(std::string text, const FeedForwardCase& answer, Json json) {

@@ -24,6 +24,7 @@
 #include "model/feed_forward/reference.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 #include "model/feed_forward/staged/price.hpp"
+#include "model/feed_forward/structure/layer_facts.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
@@ -216,36 +217,44 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
   return way;
 }
 
-// Of each library what it computes with dead images dropped and, interleaved with that, kept; what a library refuses
-// has its words.
-void time_libraries(const InferenceTask& task, const TimingOptions& timing,
-                    const std::function<void(const std::string&)>& say,
+// Of each library what it computes with dead images dropped and, interleaved with that, kept, or of these the
+// calls that begin so (library_call()); what a library refuses has its words.
+void time_libraries(const Chip& chip, const InferenceTask& task, const MeasureOptions& options, const std::string& only,
                     const std::function<void(const InferenceWay&)>& add) {
+  const Activity activity{task.image_count(), {task.alive.begin(), task.alive.end()}};
+  const ExaminedNetwork network{
+      .name = task.network.name, .layers = task.network.layers(), .structure = {}, .network = task.network};
   const auto all = static_cast<double>(task.image_count()) * task.network.layers();
   for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
-    say("timing " + baseline.name);
+    if (!baseline.name.starts_with(only) && !only.starts_with(baseline.name + ',')) {
+      continue;
+    }
+    options.say("timing " + baseline.name);
     try {
       const std::shared_ptr<LayerwiseInference> inference = baseline.make(task.network, task.images);
-      InferenceWay dropped(baseline.name + ", dead images dropped", inference->settings(),
+      const auto call = [&](DeadImages dead) { return baseline.name + std::string(dead_images_text(dead)); };
+      InferenceWay dropped(call(DeadImages::dropped), inference->settings(),
                            [inference] { return inference->infer(true); });
-      InferenceWay kept(baseline.name + ", dead images kept", inference->settings(),
-                        [inference, &task, all, seen = dropped.found] {
-                          const double share =
-                              seen->is_any ? static_cast<double>(computed_image_layers(task, {}, seen->last)) / all : 1;
-                          const double least_ms = seen->last.wall_ms / std::max(share, 1 / all);
-                          if (least_ms > kNotRunMs) {
-                            throw CudaError("not run: by its time with dead images dropped it takes " +
-                                            fixed(1e-3 * least_ms, 0) + " s");
-                          }
-                          return inference->infer(false);
-                        });
+      InferenceWay kept(call(DeadImages::kept), inference->settings(), [inference, &task, all, seen = dropped.found] {
+        const double share = seen->is_any ? static_cast<double>(computed_image_layers(task, {}, seen->last)) / all : 1;
+        const double least_ms = seen->last.wall_ms / std::max(share, 1 / all);
+        if (least_ms > kNotRunMs) {
+          throw CudaError("not run: by its time with dead images dropped it takes " + fixed(1e-3 * least_ms, 0) + " s");
+        }
+        return inference->infer(false);
+      });
       std::array both{std::move(dropped.way), std::move(kept.way)};
-      time_ways(both, timing);
+      time_ways(both, options.timing);
       dropped.way = std::move(both[0]);
       kept.way = std::move(both[1]);
       for (InferenceWay* way : {&dropped, &kept}) {
         way->check(task);
-        add(*way);
+        if (const std::optional<FeedForwardPlan> plan = plan_of_library_call(way->way.name)) {
+          way->predicted_ms = 1e-3 * price_plan(chip, network, activity, *plan).us;
+        }
+        if (way->way.name.starts_with(only)) {
+          add(*way);
+        }
       }
     } catch (const CudaError& error) {  // no memory is an answer, too
       add({baseline.name, error.what()});
@@ -282,6 +291,39 @@ double share_of(std::int64_t of, std::int64_t all, double of_none) {
   return all == 0 ? of_none : static_cast<double>(of) / static_cast<double>(all);
 }
 
+// What the network takes with weights rounded to fp16, and how many images change their category by that.
+struct RoundedWeights {
+  double ms = 0;  // predicted
+  std::optional<std::size_t> changed;
+};
+
+// Nothing where they are fp16 numbers, or beyond them.
+std::optional<RoundedWeights> round_weights(const Chip& chip, const InferenceTask& task, const Activity& activity) {
+  std::vector<char> are_fp16(static_cast<std::size_t>(task.network.layers()));
+  parallel_for(task.network.layers(), all_cores(),
+               [&](int l) { are_fp16[l] = are_halves(task.network.layer(l).weights.value); });
+  if (std::ranges::all_of(are_fp16, [](char are) { return are != 0; })) {
+    return {};
+  }
+  try {
+    const FeedForward rounded = rounded_to(Precision::fp16, task.network);
+    const Found<PlannedInference> best = best_plan(chip, examine(rounded), activity);
+    if (!best) {
+      return {};
+    }
+    RoundedWeights weights{1e-3 * best->price.us, {}};
+    if (task.categories) {
+      std::vector<int> changed;
+      std::ranges::set_symmetric_difference(*task.categories, infer_reference(rounded, task.images).categories,
+                                            std::back_inserter(changed));
+      weights.changed = changed.size();
+    }
+    return weights;
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 // What ran on how many GPUs, and what it found.
 struct MeasuredInference {
   const InferenceTask& task;
@@ -292,6 +334,7 @@ struct MeasuredInference {
   std::vector<std::pair<std::string, double>> nodes = {};  // ms of each launch alone, on one GPU
   std::optional<int> spill_bytes = {};
   double uneven = 1, planning_s = 0, reference_s = 0;
+  std::optional<RoundedWeights> rounded = {};
 
   const StructureSummary& found() const { return planned.found; }
   const char* class_name() const { return planned.uses_blocks ? "generic-blocks" : "generic-unstructured"; }
@@ -399,6 +442,11 @@ Columns<MeasuredInference> make_inference_columns() {
               [](const Row& row) { return 1e-12 * row.edges_per_s(); });
   columns.add("tera_macs_per_s", "", "multiply-adds executed",
               [](const Row& row) { return 1e-12 * row.executed_per_s(); });
+  columns.add("fp16_ms", "ms", "predicted with weights rounded to fp16, where they are no such numbers",
+              [](const Row& row) { return row.rounded ? ColumnValue(row.rounded->ms) : ColumnValue(); });
+  columns.add("fp16_changes", "", "categories that this changes, by the reference", [](const Row& row) {
+    return row.rounded && row.rounded->changed ? ColumnValue(*row.rounded->changed) : ColumnValue();
+  });
   columns.add("planning_s", "s", "to find blocks, choose the plan and pack",
               [](const Row& row) { return rounded(row.planned.seconds, 3); });
   columns.add("planning_cached", "", "or to read what was found before",
@@ -448,7 +496,7 @@ Columns<InferenceBeside> make_way_columns() {
     const double edges = static_cast<double>(row.task.weights) * row.task.image_count();
     return row.way.way.ran() ? ColumnValue(1e-12 * edges / (1e-3 * row.way.way.time.median)) : ColumnValue();
   });
-  columns.add("predicted_ms", "ms", "of the method of 2020", [](const Row& row) {
+  columns.add("predicted_ms", "ms", "of the method of 2020, and of what has a price of libraries", [](const Row& row) {
     return row.way.predicted_ms > 0 ? ColumnValue(row.way.predicted_ms) : ColumnValue();
   });
   columns.add_to_json("shared_wavefronts", "predicted, of the method of 2020", [](const Row& row) {
@@ -463,8 +511,9 @@ Columns<InferenceBeside> make_way_columns() {
 }  // namespace
 
 std::vector<ColumnGroup> inference_column_groups() {
-  return {make_inference_columns().group("feed-forward networks"),
-          make_way_columns().group("feed-forward networks, with --baselines or a staged plan")};
+  return {
+      make_inference_columns().group("feed-forward networks"),
+      make_way_columns().group("feed-forward networks, with --baselines or a plan of layers: staged, of a library")};
 }
 
 int interpret_feed_forward(const ChipFile& chip, const std::string& network_text, const std::string& images_text,
@@ -598,7 +647,8 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
                              .inference = std::move(inference),
                              .uneven = uneven,
                              .planning_s = planning_s,
-                             .reference_s = reference_s};
+                             .reference_s = reference_s,
+                             .rounded = round_weights(chip.chip, task, of_share)};
   if (device) {
     measured.nodes = device->node_ms();
     measured.spill_bytes = device->spill_bytes();
@@ -626,10 +676,11 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
   const FeedForward network = read_network(network_text);
   const InferenceTask task = inference_task(network, images_text, options);
   const auto* staged = given.plan ? std::get_if<StagedPlan>(&*given.plan) : nullptr;
+  const std::string library = library_asked(given);
   const Found<StagedPlan> plan =
       staged != nullptr ? *staged
                         : choose_staged_plan(chip.chip, network, std::span(task.alive).first(network.layers()));
-  if (!plan) {
+  if (!plan && library.empty()) {
     throw InputError("no staged plan: " + plan.why());
   }
   const Columns<InferenceBeside> columns = make_way_columns();
@@ -665,7 +716,8 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
     const Activity activity = activity_of(network, {.images = images_text});
     try {
       const PlannedProgram planned =
-          plan_inference(network, target, plan_images(activity), staged != nullptr ? InferenceConstraints() : given,
+          plan_inference(network, target, plan_images(activity),
+                         staged != nullptr || !library.empty() ? InferenceConstraints() : given,
                          {.takes_lists = !activity.are_binary});
       add(time_program(std::string(planned.family()), planned.text, task, options.timing,
                        planned.program(std::max(task.image_count(), 1)), planned.end_layers));
@@ -673,11 +725,14 @@ int measure_ways(const ChipFile& chip, const std::string& network_text, const st
       add({"ours", error.what()});
     }
   }
-  options.say("timing the staged plan");
-  add(is_binary(task.images) ? time_staged(chip.chip, *plan, task, options.timing)
-                             : InferenceWay(plan_text(*plan), "takes images of 0 and 1"));
-  if (options.baselines) {  // which may be wrong by their arithmetic
-    time_libraries(task, options.timing, options.say, [&](const InferenceWay& way) { add(way, false); });
+  if (library.empty() || options.baselines) {
+    options.say("timing the staged plan");
+    add(is_binary(task.images) ? time_staged(chip.chip, *plan, task, options.timing)
+                               : InferenceWay(plan_text(*plan), "takes images of 0 and 1"));
+  }
+  if (options.baselines || !library.empty()) {  // which may be wrong by their arithmetic
+    time_libraries(chip.chip, task, options, options.baselines ? "" : library,
+                   [&](const InferenceWay& way) { add(way, !options.baselines); });
   }
   if (as_they_come) {
     output.finish();

@@ -539,13 +539,17 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
                                                          : "digits:60000";
   const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
   const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
-  const bool are_ways = is_staged || measure_options.baselines;
+  const bool is_library = !library_asked(plan).empty();
+  const bool are_ways = is_staged || is_library || measure_options.baselines;
   if (is_staged) {
     check(std::get<StagedPlan>(*plan.plan));
   }
   if (are_ways) {
-    refuse_beside(options, measure_options.baselines ? "baselines" : "plan staged", {},
-                  {"gpus", "split", "image-order", "compile-only"});
+    refuse_beside(options,
+                  measure_options.baselines ? "baselines"
+                  : is_staged               ? "plan staged"
+                                            : "plan, of a library",
+                  {}, {"gpus", "split", "image-order", "compile-only"});
   }
   Output output(options);
   const ImagesOnGpus on_gpus{

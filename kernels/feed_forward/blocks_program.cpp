@@ -7,11 +7,14 @@
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
+#include "model/base/parallel.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -143,11 +146,11 @@ InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& pl
             .settles = layout.keeps_clipped,
             .bitmaps = program.bitmaps,
             .input_neurons = program.add_array(layout.input_neurons)};
+  // Kernels of tiles, each compiled beside the others.
+  std::vector<std::pair<BlocksTile, bool>> tiles;
   const auto add_tile = [&](const BlocksTile& tile, bool ends_settled) {
-    const TileKey key = key_of(tile, ends_settled);
-    if (!b.kernels.contains(key)) {
-      b.kernels[key] = program.add_kernel(compile_blocks(layout.geometry, tile, ends_settled, architecture).request,
-                                          "feed_forward_blocks");
+    if (b.kernels.emplace(key_of(tile, ends_settled), 0).second) {
+      tiles.emplace_back(tile, ends_settled);
     }
   };
   std::int64_t words = 0;
@@ -157,6 +160,13 @@ InferenceProgram blocks_program(const BlocksLayout& layout, const BlocksPlan& pl
   }
   add_tile(plan.lower, b.settles);
   add_tile(plan.wide, b.settles);
+  std::vector<CompileRequest> requests(tiles.size());
+  parallel_for(static_cast<int>(tiles.size()), all_cores(), [&](int i) {
+    requests[i] = compile_blocks(layout.geometry, tiles[i].first, tiles[i].second, architecture).request;
+  });
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    b.kernels[key_of(tiles[i].first, tiles[i].second)] = program.add_kernel(requests[i], "feed_forward_blocks");
+  }
   const auto images = static_cast<std::size_t>(most_images);
   for (std::size_t i = 0; i < std::min<std::size_t>(plan.phases.size() - 1, 2); ++i) {
     b.features.push_back(program.add_array(4 * static_cast<std::size_t>(words) * images));

@@ -6,6 +6,15 @@
 #include <optional>
 
 namespace onchip {
+
+double multiplying_seconds(const Chip& chip, Precision precision, double weights, double batch) {
+  const bool is_fp32 = state_type(precision) == Precision::fp32;
+  const double per_instruction = is_fp32 ? 32 : 16 * 8 * 16;
+  const double samples = is_fp32 ? batch : std::ceil(batch / 8) * 8;
+  const double cycles = is_fp32 ? chip.fp32_issue_cycles : chip.tensor_issue_cycles;
+  return weights * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
+}
+
 namespace {
 
 constexpr double kIndexBytes = 4, kSectorBytes = 32;
@@ -36,14 +45,6 @@ bool is_fp32(const Recurrent& network) {
   return state_type(network.precision) == Precision::fp32;
 }
 
-// A product of so many weights with so many samples by all SMs, on tensor cores or, in fp32, without them.
-double multiplying_seconds(const Chip& chip, Precision precision, double weights, double batch) {
-  const bool is_fp32 = state_type(precision) == Precision::fp32;
-  const double per_instruction = is_fp32 ? 32 : 16 * 8 * 16;
-  const double samples = is_fp32 ? batch : std::ceil(batch / 8) * 8;
-  const double cycles = is_fp32 ? chip.fp32_issue_cycles : chip.tensor_issue_cycles;
-  return weights * samples / per_instruction * cycles / (chip.partitions * chip.sm_count * chip.clock_hz);
-}
 double multiplying_seconds(const Chip& chip, const Recurrent& network) {  // of a step
   return multiplying_seconds(chip, network.precision, elements(network), network.batch);
 }

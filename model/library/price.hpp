@@ -53,6 +53,9 @@ double weights_seconds(const Chip& chip, double bytes);
 // Seconds of a step of inference by cuDNN's kernel of one SM, for the networks that it takes.
 std::optional<double> cudnn_small_seconds(const Chip& chip, const Recurrent& network);
 
+// A product of so many weights with so many samples by all SMs, on tensor cores or, in fp32, without them.
+double multiplying_seconds(const Chip& chip, Precision precision, double weights, double batch);
+
 // C = A B by cuBLAS, A: [rows, depth], B: [depth, columns], each read or written once, as fast as the tensor cores'
 // instruction is by itself.
 struct ProductSize {

@@ -53,6 +53,11 @@ struct ProgramMaker {
     return planned;
   }
 
+  template <OfLibrary P>
+  PlannedProgram operator()(const P&) const {
+    throw InputError("is a library's, no kernel; onchip measure times it");
+  }
+
  private:
   void refuse_options() const {
     if (options.takes_lists || options.keeps_features) {

@@ -113,6 +113,14 @@ FeedForwardCase case_of(const ChipFile& chip, const FeedForwardQuestion& questio
   if (ranking.front().planned) {
     take_plan(answer, *ranking.front().planned);
   }
+  PlannedInference library = fastest_library(chip.chip, *question.network, *question.activity, question.gpus);
+  if (!answer.plan || library.price.us < answer.price.us) {
+    answer.library = std::move(library);
+  }
+  answer.with_fp16 = with_fp16_weights(chip.chip, *question.network, *question.activity, question.gpus);
+  if (answer.with_fp16 && answer.plan && answer.with_fp16->price.us >= answer.price.us) {
+    answer.with_fp16.reset();
+  }
   for (const RankedInference& of_family : ranking) {
     const std::string& why = of_family.planned.why();
     if (of_family.family == BlocksPlan::kName) {
@@ -162,7 +170,9 @@ RankOf<FeedForwardCase> rank(const FeedForwardQuestion& question) {
       const double us = answer.ranking.front().answer->price.us, times = one.answer->price.us / us;
       one.why = answer.ranking.size() == 1 ? "the plan that runs"
                 : times > 1                ? significant(times, 3) + " times as long"
-                                           : "runs where no plan before it does";
+                : times < 1 && !library_call(ranked.planned->plan).empty()
+                    ? significant(times, 3) + " times as long, but it rounds otherwise"
+                    : "runs where no plan before it does";
     }
   }
   return answer;
@@ -296,6 +306,14 @@ Columns<FeedForwardCase> make_columns() {
                 return row.price.floor_us > 0 ? ColumnValue(1e-3 * row.price.floor_us) : ColumnValue(Json());
               }));
   columns.add("binding", "", "the largest term", if_runs([](const Row& row) { return row.price.binding(); }));
+  columns.add("library", "", "the plan of a library that is faster; its results may differ by rounding",
+              [](const Row& row) { return row.library ? to_string(row.library->plan) : ""; });
+  columns.add("library_ms", "ms", "its predicted time", [](const Row& row) {
+    return row.library ? ColumnValue(1e-3 * row.library->price.us) : ColumnValue(Json());
+  });
+  columns.add(
+      "fp16_ms", "ms", "with weights rounded to fp16, where that is faster; results may differ",
+      [](const Row& row) { return row.with_fp16 ? ColumnValue(1e-3 * row.with_fp16->price.us) : ColumnValue(Json()); });
   columns.add_to_json("terms_ms", "parts of the time by name",
                       if_runs([](const Row& row) { return terms_ms(row.price.terms); }));
   columns.add_to_json("launches", "of each what it computes, its `images`, `tiles`, `rounds` and times",

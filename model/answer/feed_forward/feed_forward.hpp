@@ -24,12 +24,16 @@
 
 namespace onchip {
 
+struct ExaminedNetwork;
+
 // What plans ask of a network, by what it depends on of them.
 struct OffChipWork {
-  Kept<std::pair<std::string_view, int>, BlocksWork> blocks;      // by family and warps, where these are not as usual
-  Kept<int, BlocksWork> streamed;                                 // by chain
-  Kept<std::string, std::vector<UnstructuredWork>> unstructured;  // by plan
-  Kept<std::string_view, Found<DenseLayer>> dense;                // by its name
+  Kept<std::pair<std::string_view, int>, BlocksWork> blocks;        // by family and warps, where these are not as usual
+  Kept<int, BlocksWork> streamed;                                   // by chain
+  Kept<std::string, std::vector<UnstructuredWork>> unstructured;    // by plan
+  Kept<std::string_view, Found<DenseLayer>> dense;                  // by its name
+  Kept<Precision, std::shared_ptr<const ExaminedNetwork>> rounded;  // none: beyond the type
+  Kept<std::string_view, std::vector<std::int64_t>> weights;        // of each layer
 };
 
 // What is true of a network on every chip.
@@ -61,6 +65,9 @@ struct InferenceConstraints {
 // Throws InputError.
 InferenceConstraints read_inference_constraints(std::string_view text);
 
+// How the calls of the library begin whose family, or plan, is asked for: "cusparse"; "" of a kernel's.
+std::string library_asked(const InferenceConstraints& constraints);
+
 struct PlannedInference {
   FeedForwardPlan plan;
   InferencePrice price;
@@ -69,9 +76,9 @@ struct PlannedInference {
 // The best plan of each family that may be, the answer first, then the others that run the network as they would follow
 // it, then families with the reason why they do not. The answer is a plan of blocks where one fits, else a streamed
 // one, both of networks most of whose weights lie in blocks; else the cheaper of dense_layer and unstructured. A staged
-// plan is one only where it is asked for. Effort::bounded looks no further than the answer needs. Of several GPUs that
-// share the images (`of_all` of them), one of which has most to do. Throws InputError for a plan that is none of the
-// network.
+// plan, or one of a library, is the answer only where it is asked for. Effort::bounded looks no further than the answer
+// needs. Of several GPUs that share the images (`of_all` of them), one of which has most to do. Throws InputError for a
+// plan that is none of the network.
 struct RankedInference {
   std::string_view family;
   Found<PlannedInference> planned;
@@ -82,6 +89,14 @@ std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork&
 // The first of them, or all reasons.
 Found<PlannedInference> best_plan(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all,
                                   int gpus = 1, const InferenceConstraints& constraints = {});
+
+// With cuBLAS or cuSPARSE, whichever is predicted to be faster, in whatever arithmetic.
+PlannedInference fastest_library(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus);
+
+// The best plan with weights rounded to fp16; nothing where they are such numbers, or beyond them. That other images
+// then have the reference's categories is known only once both are computed.
+std::optional<PlannedInference> with_fp16_weights(const Chip& chip, const ExaminedNetwork& network,
+                                                  const Activity& of_all, int gpus);
 
 // The price of this plan, whether it is the best or not. Throws InputError for what is no plan of the network, or does
 // not fit.
@@ -111,6 +126,8 @@ struct FeedForwardCase {
   int gpus = 1;
   std::optional<FeedForwardPlan> plan = {};  // nothing runs it without
   InferencePrice price = {};
+  std::optional<PlannedInference> library = {};    // that is faster
+  std::optional<PlannedInference> with_fp16 = {};  // weights, where that is faster
   std::string problem = {};                        // why there is no plan of blocks
   std::vector<Remedy> to_fit = {};                 // of what a plan of blocks has no room for
   int images_per_sm = 0;                           // of one word, as many as shared memory holds

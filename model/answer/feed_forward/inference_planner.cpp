@@ -2,6 +2,7 @@
 // Which plan runs a feed-forward network, and the price of one.
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/base/error.hpp"
+#include "model/base/parallel.hpp"
 #include "model/families/workload.hpp"
 #include "model/feed_forward/plan/search.hpp"
 #include "model/plan/plan_text.hpp"
@@ -68,6 +69,34 @@ Found<StagedPlan> chosen(std::type_identity<StagedPlan>, const Chip& chip, const
   return choose_staged_plan(chip, network.network, entering(activity));
 }
 
+template <OfLibrary P>
+InferencePrice price_of_library(const Chip& chip, const ExaminedNetwork& network, const Activity& activity,
+                                const P& plan) {
+  const std::vector<std::int64_t>& weights = network.off_chip->weights.of("", [&] {
+    std::vector<std::int64_t> of_layers(static_cast<std::size_t>(network.layers));
+    parallel_for(network.layers, all_cores(), [&](int l) { of_layers[l] = network.network.layer(l).weights.nnz(); });
+    return of_layers;
+  });
+  return price_layers(chip, network.network, weights, activity.alive, plan);
+}
+
+// The fastest of the library's.
+template <OfLibrary P>
+Found<P> chosen(std::type_identity<P>, const Chip& chip, const ExaminedNetwork& network, const Activity& activity) {
+  std::vector<P> plans;
+  for (const DeadImages dead : {DeadImages::dropped, DeadImages::kept}) {
+    if constexpr (std::is_same_v<P, CublasLayersPlan>) {
+      for (std::size_t of = 0; of < kLayerArithmeticNames.size(); ++of) {
+        plans.push_back({static_cast<LayerArithmetic>(of), dead});
+      }
+    } else {
+      plans.push_back({dead});
+    }
+  }
+  return *std::ranges::min_element(plans, {},
+                                   [&](const P& plan) { return price_of_library(chip, network, activity, plan).us; });
+}
+
 // ---- the price of a plan -------------------------------------------------------------------------------------------
 
 using Priced = Found<InferencePrice>;
@@ -124,6 +153,11 @@ Priced priced(const Chip& chip, const ExaminedNetwork& network, const Activity& 
              : Priced::nothing(why);
 }
 
+template <OfLibrary P>
+Priced priced(const Chip& chip, const ExaminedNetwork& network, const Activity& activity, const P& plan) {
+  return price_of_library(chip, network, activity, plan);
+}
+
 Found<PlannedInference> planned(const Chip& chip, const ExaminedNetwork& network, const Activity& activity,
                                 const FeedForwardPlan& plan) {
   Priced price = std::visit([&](const auto& of_family) { return priced(chip, network, activity, of_family); }, plan);
@@ -152,9 +186,13 @@ constexpr FamilyOfPlans family_of_plans(int rank, bool is_asked_for_only = false
 , best_of<P>
 };  // namespace
 }  // namespace onchip
-constexpr std::array kFamilies{family_of_plans<BlocksPlan>(0), family_of_plans<StreamedPlan>(1),
-                               family_of_plans<UnstructuredPlan>(2), family_of_plans<DenseLayerPlan>(2),
-                               family_of_plans<StagedPlan>(3, true)};
+constexpr std::array kFamilies{family_of_plans<BlocksPlan>(0),
+                               family_of_plans<StreamedPlan>(1),
+                               family_of_plans<UnstructuredPlan>(2),
+                               family_of_plans<DenseLayerPlan>(2),
+                               family_of_plans<StagedPlan>(3, true),
+                               family_of_plans<CublasLayersPlan>(4, true),
+                               family_of_plans<CusparseLayersPlan>(4, true)};
 
 }  // namespace
 
@@ -166,6 +204,13 @@ InferenceConstraints read_inference_constraints(std::string_view text) {
     return {.family = std::string(text)};
   }
   return {.plan = parse_plan_as<FeedForwardPlan>(text)};
+}
+
+std::string library_asked(const InferenceConstraints& constraints) {
+  return constraints.plan                                  ? library_call(*constraints.plan)
+         : constraints.family == CublasLayersPlan::kName   ? "cublas"
+         : constraints.family == CusparseLayersPlan::kName ? "cusparse"
+                                                           : "";
 }
 
 std::vector<RankedInference> rank_plans(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all,
@@ -213,6 +258,30 @@ Found<PlannedInference> best_plan(const Chip& chip, const ExaminedNetwork& netwo
     why += (why.empty() ? "" : "; ") + std::string(of_family.family) + ": " + of_family.planned.why();
   }
   return Found<PlannedInference>::nothing(std::move(why));
+}
+
+PlannedInference fastest_library(const Chip& chip, const ExaminedNetwork& network, const Activity& of_all, int gpus) {
+  const Activity activity = largest_share(of_all, gpus);
+  PlannedInference dense = *best_of<CublasLayersPlan>(chip, network, activity);
+  PlannedInference sparse = *best_of<CusparseLayersPlan>(chip, network, activity);
+  return dense.price.us < sparse.price.us ? dense : sparse;
+}
+
+std::optional<PlannedInference> with_fp16_weights(const Chip& chip, const ExaminedNetwork& network,
+                                                  const Activity& of_all, int gpus) {
+  if (std::ranges::all_of(network.blocks.halves, [](char are) { return are != 0; })) {
+    return {};
+  }
+  const std::shared_ptr<const ExaminedNetwork>& rounded = network.off_chip->rounded.of(Precision::fp16, [&] {
+    try {
+      return std::make_shared<const ExaminedNetwork>(examine(rounded_to(Precision::fp16, network.network)));
+    } catch (const InputError&) {
+      return std::shared_ptr<const ExaminedNetwork>();
+    }
+  });
+  const Found<PlannedInference> best =
+      rounded ? best_plan(chip, *rounded, of_all, gpus) : Found<PlannedInference>::nothing("");
+  return best ? std::optional(*best) : std::nullopt;
 }
 
 const Found<DenseLayer>& dense_layer(const ExaminedNetwork& network) {

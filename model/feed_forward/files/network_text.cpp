@@ -311,14 +311,7 @@ FeedForward read_network(std::string_view text) {
     network = perturbed(std::move(network), change);
   }
   if (words.precision) {
-    network.layer = [make = std::move(network.layer), precision = *words.precision](int l) {
-      SparseLayer layer = make(l);
-      check_representable(layer, precision, "layer " + std::to_string(l + 1));
-      for (float& value : layer.weights.value) {
-        value = round_to(precision, value);
-      }
-      return layer;
-    };
+    network = rounded_to(*words.precision, std::move(network));
   }
   if (words.logits) {
     network.layer = [make = std::move(network.layer), last = network.layers() - 1](int l) {
@@ -328,6 +321,18 @@ FeedForward read_network(std::string_view text) {
     };
   }
   network.name = text;
+  return network;
+}
+
+FeedForward rounded_to(Precision precision, FeedForward network) {
+  network.layer = [make = std::move(network.layer), precision](int l) {
+    SparseLayer layer = make(l);
+    check_representable(layer, precision, "layer " + std::to_string(l + 1));
+    for (float& value : layer.weights.value) {
+      value = round_to(precision, value);
+    }
+    return layer;
+  };
   return network;
 }
 

@@ -29,6 +29,9 @@ namespace onchip {
 // Throws InputError for what it does not understand, with the nearest valid name.
 FeedForward read_network(std::string_view text);
 
+// With its weights rounded, where it is asked for a layer; which throws InputError as check_representable().
+FeedForward rounded_to(Precision precision, FeedForward network);
+
 // "digits:60000", "digits:60000,seed=2", or a file (open_images).
 Inputs read_images(std::string_view text, int neurons);
 

@@ -14,6 +14,33 @@ std::string_view family_name(const FeedForwardPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kName; }, plan);
 }
 
+std::string library_call(const FeedForwardPlan& plan) {
+  return std::visit(
+      []<typename P>(const P& of_family) -> std::string {
+        if constexpr (OfLibrary<P>) {
+          return library_call(of_family) + std::string(dead_images_text(of_family.dead));
+        } else {
+          return "";
+        }
+      },
+      plan);
+}
+
+std::optional<FeedForwardPlan> plan_of_library_call(std::string_view call) {
+  for (const DeadImages dead : {DeadImages::dropped, DeadImages::kept}) {
+    std::vector<FeedForwardPlan> plans{CusparseLayersPlan{dead}};
+    for (std::size_t of = 0; of < kLayerArithmeticNames.size(); ++of) {
+      plans.emplace_back(CublasLayersPlan{static_cast<LayerArithmetic>(of), dead});
+    }
+    if (const auto found =
+            std::ranges::find(plans, call, [](const FeedForwardPlan& plan) { return library_call(plan); });
+        found != plans.end()) {
+      return *found;
+    }
+  }
+  return {};
+}
+
 bool is_on_chip(const FeedForwardPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kIsOnChip; }, plan);
 }

@@ -2,11 +2,13 @@
 // How a feed-forward network is mapped on a chip: the families' list, and what is asked of any of them.
 #pragma once
 
+#include "model/feed_forward/library/layers.hpp"
 #include "model/feed_forward/plan/blocks_plan.hpp"
 #include "model/feed_forward/plan/streamed_plan.hpp"
 #include "model/feed_forward/plan/unstructured_plan.hpp"
 #include "model/feed_forward/staged/plan.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,8 +16,12 @@
 
 namespace onchip {
 
-using FeedForwardPlan = std::variant<BlocksPlan, StreamedPlan, DenseLayerPlan, UnstructuredPlan, StagedPlan>;
+using FeedForwardPlan = std::variant<BlocksPlan, StreamedPlan, DenseLayerPlan, UnstructuredPlan, StagedPlan,
+                                     CublasLayersPlan, CusparseLayersPlan>;
 
+// Of a plan of a library its call, "cublas GEMM fp16, dead images dropped"; "" of a kernel's.
+std::string library_call(const FeedForwardPlan& plan);
+std::optional<FeedForwardPlan> plan_of_library_call(std::string_view call);
 std::string_view family_name(const FeedForwardPlan& plan);  // "blocks"
 bool is_on_chip(const FeedForwardPlan& plan);               // whether features stay on the SMs from layer to layer
 

@@ -110,7 +110,8 @@ TEST_CASE("a plan for images of any values takes them, whatever is asked", "[fas
   CHECK(run_json("predict" + gray).at("family") == "unstructured");
   CHECK(run_json("predict" + gray + " --alive all").at("family") == "unstructured");
   for (const Json& plan : run_json("predict" + gray + " --plan all").at("plans")) {
-    CHECK((plan.at("family") == "unstructured" || plan.at("why") == "takes images of 0 and 1"));
+    const std::string family = plan.at("family");
+    CHECK((family == "unstructured" || family.ends_with("_layers") || plan.at("why") == "takes images of 0 and 1"));
   }
 #ifdef ONCHIP_HAS_CUDA
   for (const std::string& of : {gray, binary}) {
@@ -168,7 +169,7 @@ TEST_CASE("what-if compares a feed-forward network on two chips", "[fast]") {
 
 TEST_CASE("a feed-forward network is predicted by the plan that is asked for, or all are ranked", "[fast]") {
   const Json ranked = run_json("predict" + kShort + "--plan all");
-  REQUIRE(ranked.at("plans").size() == 5);
+  REQUIRE(ranked.at("plans").size() == 7);
   CHECK(ranked.at("plans").at(0).at("family") == "blocks");
   for (const Json& plan : ranked.at("plans")) {
     if (plan.contains("ms")) {
@@ -181,6 +182,43 @@ TEST_CASE("a feed-forward network is predicted by the plan that is asked for, or
   }
   CHECK(says(run("predict" + kShort + "--plan 'sparse_persistent slots=1'").err, "a plan of a recurrent network"));
   CHECK(says(run("predict --hidden 64 --plan blocks").err, "a plan of a feed-forward network"));
+}
+
+TEST_CASE("what is faster but rounds otherwise is named beside the plan that runs, and is faster", "[fast]") {
+  for (const char* text : {"spdnn:1024x12", "random:neurons=300-400-200-10,degree=40,values=uniform:-1..1,logits=yes",
+                           "random:neurons=500-700-600-10,degree=60,values=uniform:-0.1..0.1,bias=0"}) {
+    const std::string network = " --chip h100_sxm --images 6000 --alive all --network " + std::string(text);
+    const Json json = run_json("predict" + network);
+    if (!json.at("library_ms").is_null()) {
+      CHECK(json.at("library_ms") < json.at("ms"));
+      const Json library = run_json("predict" + network + " --plan '" + json.at("library").get<std::string>() + "'", 1);
+      CHECK(library.at("ms") == json.at("library_ms"));
+    } else {
+      for (const char* family : {"cublas_layers", "cusparse_layers"}) {
+        CHECK(run_json("predict" + network + " --plan " + family, 1).at("ms") >= json.at("ms"));
+      }
+    }
+    const Json rounded = run_json("predict" + network + ",precision=fp16");
+    CHECK(rounded.at("fp16_ms").is_null());
+    CHECK((json.at("fp16_ms").is_null() ? json.at("ms") <= rounded.at("ms") : json.at("fp16_ms") == rounded.at("ms")));
+  }
+  CHECK_FALSE(run_json("predict --chip h100_sxm --images 60000 --alive all --network "
+                       "random:neurons=784-1024-1024-10,degree=100,values=uniform:-0.1..0.1,bias=0")
+                  .at("library_ms")
+                  .is_null());
+}
+
+TEST_CASE("the price of libraries' layers is near the measured times", "[slow]") {
+  const Json json = run_json("validate " ONCHIP_SOURCE_DIR "/experiments/data/h200/spdnn_baselines.csv");
+  int seen = 0;
+  for (const Json& family : json.at("families")) {
+    if (family.at("family").get<std::string>().ends_with("_layers")) {
+      ++seen;
+      CHECK(family.at("max_percent") < 15);
+      CHECK(family.at("coverage_percent") == 100);
+    }
+  }
+  CHECK(seen == 2);
 }
 
 TEST_CASE("what-if finds the least of a chip's numbers for a time, and it is the least", "[fast]") {
