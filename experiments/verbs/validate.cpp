@@ -231,9 +231,9 @@ Columns<ScoredRow> training_columns(bool ablates) {
   Columns<ScoredRow> columns;
   columns.add("chip", "", "that it was measured on", &ScoredRow::chip, "", In::csv);
   columns.add("network", "", "with its steps and input", &ScoredRow::network);
-  columns.add("way", "", "both plans, or the library", &ScoredRow::way);
   add_comparison(columns, "us", "interval_us/");
   add_error(columns);
+  columns.add("way", "", "both plans, or the library", &ScoredRow::way);
   if (ablates) {
     add_without(columns, "us");
   }
@@ -372,10 +372,10 @@ Columns<RecurrenceRow> recurrence_columns() {
   columns.add("chip", "", "that it was measured on", &Row::chip, "", In::csv);
   columns.add("network", "", "that is trained", &Row::network);
   columns.add("pass", "", "forward or backward", &Row::pass);
-  columns.add("plan", "", "that ran", &Row::way);
   add_comparison(columns, "us", nullptr, "simulated");
   columns.add("predicted_us", "us", "by the analytic model", &Row::predicted_us);
   add_error(columns);
+  columns.add("plan", "", "that ran", &Row::way);
   return columns;
 }
 
@@ -505,10 +505,10 @@ Columns<InferenceRow> inference_columns(bool ablates) {
   columns.add("chip", "", "that it was measured on", &Row::chip);
   columns.add("network", "", "as it is asked for", &Row::network);
   columns.add("gpus", "", "that shared the images", &Row::gpus);
-  columns.add("plan", "", "that ran", &Row::way);
   add_comparison(columns, "ms", "interval_ms/");
   add_error(columns);
   add_inside(columns);
+  columns.add("plan", "", "that ran", &Row::way);
   if (ablates) {
     add_without(columns, "ms");
   }
