@@ -474,9 +474,8 @@ void write_block_timeline(const std::string& path, const Chip& chip, const Trace
   options.events = true;
   const BlockTrace block = source.block(shown);
   const SmRun run = run_sm(chip, {&block, 1}, options);
-  write_file(path, to_chrome_trace({{"block " + std::to_string(shown)},
-                                    {"warp"},
-                                    warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
+  write_file(path, to_chrome_trace(
+                       {{"block " + std::to_string(shown)}, {"warp"}, warp_spans(block, run, 0, 1e6 / chip.clock_hz)}));
 }
 
 // --sm, or else 0. Throws InputError if the source has no such SM, or block.

@@ -224,8 +224,8 @@ ONCHIP_API onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence
 ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_stream stream, const void* input,
                                                 void* state, void* cell, onchip_error* error);
 
-/* Waits for the stream; not to be captured. ONCHIP_CUDA if any block gave up waiting for another since the last call, in
- * whatever was enqueued or replayed by a graph: from then until this call, all that is written is NaN. */
+/* Waits for the stream; not to be captured. ONCHIP_CUDA if any block gave up waiting for another since the last call,
+ * in whatever was enqueued or replayed by a graph: from then until this call, all that is written is NaN. */
 ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream,
                                                  onchip_error* error);
 
@@ -303,8 +303,8 @@ typedef struct onchip_training_arrays {
 /* Each enqueues one half of the training step; `arrays`: one for each direction. Waits for nothing and allocates
  * nothing: it may be captured in a graph, which keeps the pointers. Any number of halves may run at once, on any
  * streams and from any threads, each in its own workspace, as long as the SMs hold them: what else runs delays their
- * start. Of a half that gives up waiting, or finds a length that is none, all results are NaN, and the next call on this
- * device returns ONCHIP_CUDA, once, and enqueues nothing. */
+ * start. Of a half that gives up waiting, or finds a length that is none, all results are NaN, and the next call on
+ * this device returns ONCHIP_CUDA, once, and enqueues nothing. */
 ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
                                                  const onchip_training_arrays* arrays, onchip_error* error);
 ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,

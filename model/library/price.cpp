@@ -138,7 +138,7 @@ LibraryStep standard_step(const Chip& chip, const Recurrent& network) {
 double persistent_barriers(const CostValues& cost, const Recurrent& network) {
   constexpr int kGroup = 8, kLstmGroup = 16;
   const double groups = std::ceil(1.0 * network.batch / (network.cell == Cell::lstm ? kLstmGroup : kGroup));
-  if (network.batch == 1) {
+  if (network.batch == 1 && network.cell != Cell::lstm) {
     return 1;
   }
   switch (network.cell) {

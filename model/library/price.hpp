@@ -16,8 +16,8 @@
 //   a sparse product also at least as long as the non-zeros of a row need one after another
 //
 // cuBLAS and cuSPARSE do products only: input, bias and activation come on top. Constants are the chip's, those of
-// [library] among them, and cost terms; both come from measured steps of these libraries. `onchip validate` says how far
-// off they are for each file: 4 to 10 % on average, in fp32 alone 15 %.
+// [library] among them, and cost terms; both come from measured steps of these libraries. `onchip validate` says how
+// far off they are for each file: 4 to 10 % on average, in fp32 alone 15 %.
 #pragma once
 
 #include "model/library/plan.hpp"

@@ -96,7 +96,7 @@ PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int colu
       (is_persistent ? 0 : cost[Cost::cudnn_training_value_bytes] * values) / chip.library_l2_bytes_per_second +
       (is_persistent ? 1 : cost[Cost::cudnn_training_multiplications]) * multiplying;
   if (const auto small = cudnn_small_seconds(chip, network)) {
-    seconds = std::min(seconds, *small * (network.batch == 1 ? 1 : cost[Cost::cudnn_training_small]));
+    seconds = std::min(seconds, *small * (1 + cost[Cost::cudnn_training_small] * (network.batch - 1)));
   }
   const double us = 1e6 * seconds, scatter = chip.library_scatter;
   return {us, us - us * std::min(1.0, scatter), us + us * scatter};

@@ -272,8 +272,6 @@ class OnTheGpu(Situations, OnAGpu):
                 self.given_up(workspaces, lambda: fast(x))
                 with self.assertRaisesRegex(onchip.CudaError, "gave up waiting"):
                     fast(x)
-                loss = fast(x)[0].float().sum()
-                is_error(self.given_up(workspaces, lambda: torch.autograd.grad(loss, list(fast.parameters()))))
                 with torch.no_grad():
                     graph = torch.cuda.CUDAGraph()
                     with torch.cuda.graph(graph):

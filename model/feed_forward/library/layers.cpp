@@ -17,14 +17,6 @@ constexpr Field<CusparseLayersPlan> kCusparseFields[] = {
     choice<&CusparseLayersPlan::dead>("dead", kDeadImagesNames),
 };
 
-// Fitted to the 38 rows of experiments/data/h200/spdnn_baselines.csv that are of these calls, from which prices are 5 %
-// off on average, 14 % at most.
-constexpr double kTensorTime = 0.81;      // of a product, of that of the tensor cores' instruction by itself
-constexpr double kFp32Time = 1.25;        // the same in fp32, of the fp32 pipe
-constexpr double kGatherBytes = 33;       // of features that an SM reads in a cycle of a sparse product
-constexpr double kFarRowSeconds = 22e-9;  // of a neuron whose features lie a page from the next one's
-constexpr double kAccessCycles = 0.45;    // of an SM, for each load and store of a feature between products
-
 // Nodes of a layer: the product, what zeroes the images' flags, bias and ReLU; where images are dropped their list,
 // its number of images, which goes to the host and to its place, and their copy.
 constexpr int kNodes = 3, kNodesOfDropping = 4;
@@ -43,7 +35,7 @@ Seconds product(const Chip& chip, const FeedForward& network, int l, double, dou
   const double bytes = plan.arithmetic <= LayerArithmetic::tf32 ? 4 : 2;
   const double tiles = std::ceil(outputs / kTile) * std::ceil(images / kTile);
   const double waves = std::ceil(tiles / chip.sm_count) * chip.sm_count / tiles;
-  const double share = is_fp32 ? kFp32Time : kTensorTime;
+  const double share = chip.cost[is_fp32 ? Cost::layers_fp32_time : Cost::layers_tensor_time];
   const double rate = plan.arithmetic == LayerArithmetic::tf32 ? 2 : 1;
   const double multiplying =
       rate * share * waves *
@@ -61,9 +53,10 @@ Seconds product(const Chip& chip, const FeedForward& network, int l, double weig
                 const CusparseLayersPlan& plan) {
   constexpr double kFeatureBytes = 4;
   Seconds seconds;
-  seconds.products = weights * images * kFeatureBytes / (kGatherBytes * chip.sm_count * chip.clock_hz);
+  seconds.products =
+      weights * images * kFeatureBytes / (chip.cost[Cost::layers_gather_bytes] * chip.sm_count * chip.clock_hz);
   if (plan.dead == DeadImages::dropped) {
-    seconds.elementwise = kFarRowSeconds * network.inputs(l);
+    seconds.elementwise = 1e-9 * chip.cost[Cost::layers_far_row] * network.inputs(l);
   }
   seconds.nodes = chip.library_node_seconds;
   return seconds;
@@ -91,7 +84,8 @@ InferencePrice price_of(const Chip& chip, const FeedForward& network, std::span<
     const double elements = network.outputs(l) * (images + (some_die ? alive[l + 1] : 0)) * accesses(plan);
     const Seconds of = product(chip, network, l, static_cast<double>(weights[l]), images, plan);
     all.products += of.products;
-    all.elementwise += of.elementwise + kAccessCycles * elements / (chip.sm_count * chip.clock_hz);
+    all.elementwise +=
+        of.elementwise + chip.cost[Cost::layers_access_cycles] * elements / (chip.sm_count * chip.clock_hz);
     all.nodes += of.nodes + (kNodes - 1 + (drops ? kNodesOfDropping : 0)) * chip.library_node_seconds;
     all.round_trips += drops ? 1e-6 * chip.cost[Cost::staged_host_round_trip] : 0;
   }

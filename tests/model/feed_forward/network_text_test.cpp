@@ -102,7 +102,8 @@ TEST_CASE("a tenth of the weights is moved, within their rows", "[feed_forward][
 TEST_CASE("what a network's text says wrongly is named", "[feed_forward][fast]") {
   CHECK(text_error("spdnn:1024x120,sed=1") == "unknown key 'sed' of a network; did you mean 'seed'?");
   CHECK(text_error("spdnn:1024x120,degree=3") ==
-        "the key 'degree' is not for this network; its keys: values, bias, clip, logits, moved, shuffle, precision, seed");
+        "the key 'degree' is not for this network; its keys: values, bias, clip, logits, moved, shuffle, precision, "
+        "seed");
   CHECK(text_error("random:seed") == "expected seed=VALUE; found 'seed'");
   CHECK(text_error("random:seed=1,seed=2") == "the key 'seed' is there twice");
   CHECK(text_error("random:degree=powerlaw:1..9") ==
