@@ -109,7 +109,8 @@ PhasePrice cudnn_price(const Chip& chip, const Recurrent& network, int columns) 
   PhasePrice all;
   if (gates > 1 && state_type(network.precision) != Precision::fp32) {
     const PhasePrice step = cudnn_step_price(chip, network, columns);
-    all = {network.steps * step.us, network.steps * step.low_us, network.steps * step.high_us};
+    all = plus({network.steps * step.us, network.steps * step.low_us, network.steps * step.high_us},
+               2 * chip.library_node_seconds);  // a call in each direction
   } else {
     all = of(price(chip, Geometry{with_pass(network, Pass::forward)}), network.steps);
     all = sum(all, of(price(chip, Geometry{with_pass(network, Pass::backward)}), network.steps));
