@@ -13,8 +13,8 @@
 //   host         waits for the number of images that are alive, where dead ones are dropped
 #pragma once
 
+#include "model/feed_forward/inference_price.hpp"
 #include "model/feed_forward/network.hpp"
-#include "model/feed_forward/plan/inference_price.hpp"
 #include "model/plan/field.hpp"
 
 #include <array>

@@ -18,9 +18,9 @@
 // SMs at full clock.
 #pragma once
 
+#include "model/feed_forward/inference_price.hpp"
 #include "model/feed_forward/plan/activity.hpp"
 #include "model/feed_forward/plan/blocks_plan.hpp"
-#include "model/feed_forward/plan/inference_price.hpp"
 
 #include <cstdint>
 #include <string>

@@ -18,9 +18,9 @@
 // No floor.
 #pragma once
 
+#include "model/feed_forward/inference_price.hpp"
 #include "model/feed_forward/plan/activity.hpp"
 #include "model/feed_forward/plan/blocks_price.hpp"
-#include "model/feed_forward/plan/inference_price.hpp"
 #include "model/feed_forward/plan/streamed_plan.hpp"
 #include "model/feed_forward/plan/unstructured_plan.hpp"
 
