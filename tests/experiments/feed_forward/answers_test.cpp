@@ -109,7 +109,8 @@ TEST_CASE("a plan for images of any values takes them, whatever is asked", "[fas
   CHECK(run_json("predict" + binary).at("family") == "blocks");
   CHECK(run_json("predict" + gray).at("family") == "unstructured");
   CHECK(run_json("predict" + gray + " --alive all").at("family") == "unstructured");
-  for (const Json& plan : run_json("predict" + gray + " --plan all").at("plans")) {
+  const Json ranking = run_json("predict" + gray + " --plan all");
+  for (const Json& plan : ranking.at("plans")) {
     const std::string family = plan.at("family");
     CHECK((family == "unstructured" || family.ends_with("_layers") || plan.at("why") == "takes images of 0 and 1"));
   }
