@@ -31,8 +31,8 @@ class ResultReader {
   explicit ResultReader(const std::filesystem::path& file)
       : name_(file.string()), is_json_(file.extension() == ".jsonl") {
     { InputFile readable(file); }
-    descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) {
+    descriptor_.value = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_.value < 0) {
       throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
     }
     if (!read_line()) {
@@ -56,8 +56,6 @@ class ResultReader {
     }
   }
 
-  ~ResultReader() { ::close(descriptor_); }
-
   ResultReader(const ResultReader&) = delete;
   ResultReader& operator=(const ResultReader&) = delete;
 
@@ -80,7 +78,7 @@ class ResultReader {
       place_ = static_cast<std::size_t>(offset - buffer_begin_);
       return;
     }
-    if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) {
+    if (::lseek(descriptor_.value, static_cast<off_t>(offset), SEEK_SET) < 0) {
       throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
     }
     buffer_.clear();
@@ -185,7 +183,7 @@ class ResultReader {
       searched -= place_;
       place_ = 0;
       buffer_.resize(rest + at_once_);
-      const ssize_t got = ::read(descriptor_, buffer_.data() + rest, at_once_);
+      const ssize_t got = ::read(descriptor_.value, buffer_.data() + rest, at_once_);
       if (got < 0) {
         throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
       }
@@ -207,7 +205,14 @@ class ResultReader {
 
   std::string name_;
   bool is_json_ = false;
-  int descriptor_ = -1;
+  struct Descriptor {  // closed also where the constructor of its owner throws
+    int value = -1;
+    ~Descriptor() {
+      if (value >= 0) {
+        ::close(value);
+      }
+    }
+  } descriptor_;
   std::string buffer_;
   std::size_t place_ = 0;           // in the buffer, of the next line
   std::uint64_t buffer_begin_ = 0;  // in the file

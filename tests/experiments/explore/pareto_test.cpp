@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fronts: equal to trying every pair, thinned, and told step by step.
+#include "experiments/explore/result_reader.hpp"
 #include "model/explore/front.hpp"
 #include "tests/experiments/command.hpp"
 
+#include <filesystem>
+#include <iterator>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace onchip;
+
+TEST_CASE("a file of rows that cannot be read is closed again", "[fast]") {
+  const Folder folder;
+  const auto open_files = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const auto before = open_files();
+  for (const auto& [name, text] : {std::pair{"r.jsonl", "1\n"}, {"r.jsonl", "{"}, {"r.csv", ""}, {"r.csv", "\"a\n"}}) {
+    CAPTURE(name, text);
+    CHECK_THROWS_AS(ResultReader(folder.write(name, text)), InputError);
+    CHECK(open_files() == before);
+  }
+}
 
 TEST_CASE("a front is what no pair of rows denies, of 2 to 5 objectives with ties", "[fast][long]") {
   const Folder folder;
