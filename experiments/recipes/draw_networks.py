@@ -3,6 +3,7 @@
 """Networks of every kind, drawn at random: what nothing was fitted to. Writes experiments/data/drawn_configurations.csv.
   experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED > experiments/data/drawn_configurations.csv
   experiments/recipes/draw_networks.py libraries NUMBER SEED > experiments/data/libraries_configurations.csv
+  experiments/recipes/draw_networks.py small NUMBER SEED
 
 drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100;
 drawn_third_configurations.csv and drawn_fourth_configurations.csv of seeds 2029 and 2030, 150 each.
@@ -13,7 +14,9 @@ the largest that `onchip fit` says stays on the chip (of a uniform mask where th
 in their logarithm.
 
 libraries_configurations.csv, to which the prices of libraries are fitted, is of seed 41, 200 networks: half of them in
-fp32, from 32 units to as many as an LSTM of 4600 has weights, each with cuBLAS and with cuDNN."""
+fp32, from 32 units to as many as an LSTM of 4600 has weights, each with cuBLAS and with cuDNN.
+drawn_fifth_configurations.csv is 42 networks of seed 2031 for an H200, and 18 small ones, of 32 to 256 units, of seed
+2032."""
 import concurrent.futures
 import json
 import os
@@ -47,11 +50,21 @@ def draw_for_libraries(number, seed):
             print(cell, hidden, batch, 0.02, precision, "uniform", 1, STEPS, plan, sep=",")
 
 
+def draw_small(number, seed):
+    draw = random.Random(seed)
+    print("cell,hidden,batch,density,precision,mask,seed,steps")
+    for _ in range(number):
+        cell, precision = draw.choice(CELLS), draw.choice(PRECISIONS)
+        batch = 1 << draw.randrange(7) if draw.random() < 0.5 else draw.randint(1, 64)
+        hidden, density = round(32 * 8 ** draw.random()), round(0.01 * 100 ** draw.random(), 4)
+        print(cell, hidden, batch, density, precision, "uniform", draw.randrange(1, 1000), STEPS, sep=",")
+
+
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] == "libraries":
-        return draw_for_libraries(int(sys.argv[2]), int(sys.argv[3]))
+    if len(sys.argv) == 4 and sys.argv[1] in ("libraries", "small"):
+        return (draw_for_libraries if sys.argv[1] == "libraries" else draw_small)(int(sys.argv[2]), int(sys.argv[3]))
     if len(sys.argv) != 5:
-        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries} NUMBER SEED")
+        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries | small} NUMBER SEED")
     onchip, chip, number, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     draw = random.Random(seed)
     networks = []

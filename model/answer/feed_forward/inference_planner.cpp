@@ -83,16 +83,7 @@ InferencePrice price_of_library(const Chip& chip, const ExaminedNetwork& network
 // The fastest of the library's.
 template <OfLibrary P>
 Found<P> chosen(std::type_identity<P>, const Chip& chip, const ExaminedNetwork& network, const Activity& activity) {
-  std::vector<P> plans;
-  for (const DeadImages dead : {DeadImages::dropped, DeadImages::kept}) {
-    if constexpr (std::is_same_v<P, CublasLayersPlan>) {
-      for (std::size_t of = 0; of < kLayerArithmeticNames.size(); ++of) {
-        plans.push_back({static_cast<LayerArithmetic>(of), dead});
-      }
-    } else {
-      plans.push_back({dead});
-    }
-  }
+  const std::vector<P> plans = plans_of_library<P>();
   return *std::ranges::min_element(plans, {},
                                    [&](const P& plan) { return price_of_library(chip, network, activity, plan).us; });
 }
@@ -180,12 +171,11 @@ struct FamilyOfPlans {
   Found<PlannedInference> (*best)(const Chip&, const ExaminedNetwork&, const Activity&) = nullptr;
 };
 template <typename P>
+concept TakesValues = P::kTakesValues;
+template <typename P>
 constexpr FamilyOfPlans family_of_plans(int rank, bool is_asked_for_only = false) {
-  return {P::kName, rank, is_asked_for_only, requires {requires P::kTakesValues;
+  return {P::kName, rank, is_asked_for_only, TakesValues<P>, best_of<P>};
 }
-, best_of<P>
-};  // namespace
-}  // namespace onchip
 constexpr std::array kFamilies{family_of_plans<BlocksPlan>(0),
                                family_of_plans<StreamedPlan>(1),
                                family_of_plans<UnstructuredPlan>(2),

@@ -18,10 +18,12 @@
 #include "model/plan/field.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace onchip {
 
@@ -54,6 +56,21 @@ template <typename P>
 concept OfLibrary = requires {
   requires P::kIsLibrary;
 };
+// All of the family.
+template <OfLibrary P>
+std::vector<P> plans_of_library() {
+  std::vector<P> plans;
+  for (const DeadImages dead : {DeadImages::dropped, DeadImages::kept}) {
+    if constexpr (requires(P plan) { plan.arithmetic; }) {
+      for (std::size_t of = 0; of < kLayerArithmeticNames.size(); ++of) {
+        plans.push_back({static_cast<LayerArithmetic>(of), dead});
+      }
+    } else {
+      plans.push_back({dead});
+    }
+  }
+  return plans;
+}
 std::span<const Field<CublasLayersPlan>> fields(const CublasLayersPlan&);
 std::span<const Field<CusparseLayersPlan>> fields(const CusparseLayersPlan&);
 inline void check(const FeedForward&, const CublasLayersPlan&) {}

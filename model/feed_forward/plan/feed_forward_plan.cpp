@@ -27,18 +27,17 @@ std::string library_call(const FeedForwardPlan& plan) {
 }
 
 std::optional<FeedForwardPlan> plan_of_library_call(std::string_view call) {
-  for (const DeadImages dead : {DeadImages::dropped, DeadImages::kept}) {
-    std::vector<FeedForwardPlan> plans{CusparseLayersPlan{dead}};
-    for (std::size_t of = 0; of < kLayerArithmeticNames.size(); ++of) {
-      plans.emplace_back(CublasLayersPlan{static_cast<LayerArithmetic>(of), dead});
+  std::optional<FeedForwardPlan> found;
+  const auto look = [&](const auto& plans) {
+    for (const auto& plan : plans) {
+      if (library_call(FeedForwardPlan(plan)) == call) {
+        found = plan;
+      }
     }
-    if (const auto found =
-            std::ranges::find(plans, call, [](const FeedForwardPlan& plan) { return library_call(plan); });
-        found != plans.end()) {
-      return *found;
-    }
-  }
-  return {};
+  };
+  look(plans_of_library<CublasLayersPlan>());
+  look(plans_of_library<CusparseLayersPlan>());
+  return found;
 }
 
 bool is_on_chip(const FeedForwardPlan& plan) {
