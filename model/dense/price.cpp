@@ -213,9 +213,9 @@ ExchangeCycles exchange_of(const Chip& chip, const DenseGeometry& geometry) {
     ExchangeCycles cycles = cluster_exchange_cycles(chip, bytes, geometry.sms, geometry.threads);
     const double sectors = std::ceil(1.0 * geometry.state_units / kSectorUnits);
     const double cut = std::max(0.0, segments(geometry, kSectorUnits) - sectors);
-    constexpr double kWithoutWaiting = 65536;  // bytes that all SMs receive
+    const double received = bytes * geometry.sms, beyond = received - chip.cost[Cost::cluster_bytes_unwaited];
     cycles.copying = chip.cost[Cost::cluster_per_segment] * geometry.sms * cut * (geometry.group_batch - 1) +
-                     chip.cost[Cost::cluster_byte_beyond] * std::max(0.0, bytes * geometry.sms - kWithoutWaiting);
+                     chip.cost[Cost::cluster_byte_beyond] * std::max(0.0, beyond);
     return cycles;
   }
   constexpr int kWordUnits = 8;  // in 16 bytes

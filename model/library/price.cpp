@@ -62,14 +62,14 @@ constexpr int kFewSamples = 8;
 // more samples also a thread's sum over all units (chip/cost_terms.inc). One sample is a product with a vector, which
 // reads weights that stay in L2 as fast as L2 gives them.
 LibraryStep product_fp32(const Chip& chip, const Recurrent& network) {
-  constexpr double kOneKernelBytes = 1e5;  // up to which no second kernel adds parts of sums
   const CostValues& cost = chip.cost;
   const double bytes = elements(network) * element_bytes(network), l2 = chip.library_l2_bytes_per_second;
   const bool is_few = network.batch <= kFewSamples;
   const double read_share = cost[is_few ? Cost::fp32_few_bandwidth_share : Cost::fp32_bandwidth_share];
   LibraryStep step;
-  step.waiting = (is_few && (network.batch == 1 || bytes <= kOneKernelBytes) ? 1 : cost[Cost::fp32_products]) *
-                 chip.library_product_seconds;
+  step.waiting =
+      (is_few && (network.batch == 1 || bytes <= cost[Cost::fp32_one_kernel_bytes]) ? 1 : cost[Cost::fp32_products]) *
+      chip.library_product_seconds;
   step.streaming = network.batch == 1 && stays_in_l2(chip, bytes)
                        ? bytes / l2
                        : bytes / std::min(read_share * l2, chip.library_dram_share * chip.dram_bytes_per_second);
@@ -153,7 +153,7 @@ double persistent_barriers(const CostValues& cost, const Recurrent& network) {
 
 // One kernel of all SMs for all steps, with a barrier between them; none in bf16.
 std::optional<LibraryStep> persistent_step(const Chip& chip, const Recurrent& network) {
-  constexpr int kMostPlain = 2560, kMostGated = 1536, kRereadSamples = 16;
+  constexpr int kMostPlain = 2560, kMostGated = 1536, kReadOnceSamples = 16;
   constexpr double kMostBytesFp32 = 20e6;
   const CostValues& cost = chip.cost;
   const double bytes = elements(network) * element_bytes(network);
@@ -172,7 +172,8 @@ std::optional<LibraryStep> persistent_step(const Chip& chip, const Recurrent& ne
     return std::nullopt;
   }
   step.waiting = persistent_barriers(cost, network) * chip.grid_barrier_seconds;
-  step.streaming = (!is_gated && network.batch > kRereadSamples ? 2 : 1) * bytes / chip.library_l2_bytes_per_second;
+  step.streaming = (!is_gated && network.batch > kReadOnceSamples ? cost[Cost::cudnn_plain_reads] : 1) * bytes /
+                   chip.library_l2_bytes_per_second;
   return step;
 }
 
@@ -180,7 +181,8 @@ std::optional<LibraryStep> persistent_step(const Chip& chip, const Recurrent& ne
 std::optional<LibraryStep> small_step(const Chip& chip, const Recurrent& network) {
   const CostValues& cost = chip.cost;
   const double weights = elements(network), registers = chip.registers_per_sm;
-  const double kept = (is_fp32(network) ? 0.75 : 1) * registers, most = (is_fp32(network) ? 1 : 2.25) * registers;
+  const double kept = (is_fp32(network) ? cost[Cost::cudnn_small_kept_fp32] : 1) * registers,
+               most = (is_fp32(network) ? 1 : cost[Cost::cudnn_small_most]) * registers;
   if (state_type(network.precision) == Precision::bf16 || weights > most) {
     return std::nullopt;
   }
