@@ -15,17 +15,25 @@ __device__ __forceinline__ u32 placed_at(int i) {
 }
 
 // Copies kCount words of a pass, whose first is word `begin` of the state, to shared memory, kFetchThreads apart, the
-// last only if it `exists`. Few instructions for each: the warps that compute issue most of the time, and what a producer
-// warp does takes several times as long as it would alone.
+// last only if it `exists`. Of two words, threads that have only one ask for the pass's last instead of the second: the
+// compiler would make a branch around its load, and look at the first word before it asks. Few instructions for each:
+// the warps that compute issue most of the time, and what a producer warp does takes several times as long as it would
+// alone.
 template <int kCount>
 __device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to, int first, bool exists, int& polls) {
   Word v[kCount];
   bool waiting = false;
+  constexpr bool kAllAsk = kCount == 2 && kPassWords % kFetchThreads != 0;
+  const auto load = [&](int k) {
+    return load_relaxed(kAllAsk && k == 1 && !exists
+                            ? from + in_l2(16 * (begin + kPassWords - 1))
+                            : from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+  };
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
     v[k] = {0, 0, 0, 0};
-    if (k < kCount - 1 || exists) {
-      v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+    if (k < kCount - 1 || exists || kAllAsk) {
+      v[k] = load(k);
     }
   }
 #pragma unroll
@@ -37,7 +45,7 @@ __device__ __forceinline__ void fetch_words(const char* from, int begin, u32 to,
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
       if (is_empty(v[k])) {
-        v[k] = load_relaxed(from + in_l2(16 * (begin + first)) + in_l2(16 * k * kFetchThreads));
+        v[k] = load(k);
       }
     }
     waiting = false;
