@@ -178,14 +178,14 @@ StepCycles step_cycles(const Chip& chip, const DenseGeometry& geometry) {
   // All warps' sums go through the same shared memory: written whole tile by whole tile, read where there are a row and
   // a sample, and added in a tree. What else a round needs, and the first round's before the barrier, is loaded before
   // its sums are. Three rows are loaded one by one, two or four at once. Half of the transfers are beside what other
-  // warps do.
+  // warps do, which have their spans at other times; in a cluster all warps have them at once.
   const double written = 4.0 * geometry.warps() * 16 * geometry.row_tiles * 8 * geometry.sample_tiles;
   const double read = 4.0 * busy * geometry.units_per_sm * gates * geometry.group_batch * wavefronts_of_sums(geometry);
   const double transfers = (written + read) / (chip.smem_banks * chip.smem_bank_bytes) * chip.lds_wavefront_cycles;
   const double additions = std::ceil(std::log2(busy)) * chip.arithmetic_latency_cycles;
   const double row_loads = gates == 3 ? (gates - 1) * busy * chip.cost[Cost::row_load] : 0;
-  result.reduction =
-      chip.cost[Cost::transfers_exposed] * transfers + 2 * chip.lds_latency_cycles + additions + row_loads;
+  result.reduction = (in_cluster ? 1 : chip.cost[Cost::transfers_exposed]) * transfers + 2 * chip.lds_latency_cycles +
+                     additions + row_loads;
 
   const double joining = gates > 1 ? 1.0 * chip.shuffle_latency_cycles : 0.0;
   const double cell = info(geometry.network.cell).transcendentals * chip.tanh_latency_cycles + joining;

@@ -131,8 +131,9 @@ double split_cycles(const Chip& chip, const SparseGeometry& geometry) {
     return 0;
   }
   const double further_rounds = std::ceil(1.0 * geometry.most_splits / geometry.lanes_per_row) - 1;
-  const double additions =
-      geometry.passes * (chip.lds_latency_cycles + chip.cost[Cost::split_round] * std::max(0.0, further_rounds));
+  const double samples = 1.0 * geometry.pass_planes * geometry.plane_samples;  // whose sums a lane adds in a round
+  const double of_rounds = chip.cost[Cost::split_round] * samples * std::max(0.0, further_rounds);
+  const double additions = geometry.passes * (chip.lds_latency_cycles + of_rounds);
   const double barriers = geometry.producer_warps > 0 ? geometry.passes : 1;
   return geometry.passes * reduction_cycles(chip, geometry, geometry.row_splits, geometry.row_splits) +
          barriers *
