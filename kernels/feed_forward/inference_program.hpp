@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,10 +38,12 @@ constexpr std::size_t bit_words(int images) {
   return (static_cast<std::size_t>(images) + 31) / 32;
 }
 inline std::vector<int> images_set(std::span<const std::uint32_t> words) {
-  std::vector<int> images;
+  const auto add = [](std::size_t sum, std::uint32_t word) { return sum + std::popcount(word); };
+  std::vector<int> images(std::accumulate(words.begin(), words.end(), std::size_t{0}, add));
+  auto next = images.begin();
   for (std::size_t word = 0; word < words.size(); ++word) {
     for (std::uint32_t left = words[word]; left != 0; left &= left - 1) {
-      images.push_back(static_cast<int>(32 * word) + std::countr_zero(left));
+      *next++ = static_cast<int>(32 * word) + std::countr_zero(left);
     }
   }
   return images;

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -102,9 +103,7 @@ std::vector<float> InferenceExecutor::features() const {
 }
 
 void add_part(Inference& sum, const Inference& part, const std::function<int(int)>& number_of) {
-  for (const int image : part.categories) {
-    sum.categories.push_back(number_of(image));
-  }
+  std::ranges::transform(part.categories, std::back_inserter(sum.categories), number_of);
   sum.entering.resize(std::max(sum.entering.size(), part.entering.size()));
   for (std::size_t phase = 0; phase < part.entering.size(); ++phase) {
     sum.entering[phase] += part.entering[phase];
