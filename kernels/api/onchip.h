@@ -262,6 +262,11 @@ ONCHIP_API onchip_status onchip_training_create_sparse(const onchip_layer* layer
  * what forward keeps of a direction for backward beside y and cells. Either may be null. */
 ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, size_t* workspace, size_t* kept,
                                                onchip_error* error);
+/* Bytes of the workspace of a forward that no backward follows: its kept and cells are null. Sequences that are long go
+ * over in chunks of steps, so that this does not grow with them but where there are lengths. 0: with a mask, forward
+ * always keeps. */
+ONCHIP_API onchip_status onchip_training_forward_bytes(const onchip_training* training, size_t* workspace,
+                                                       onchip_error* error);
 /* The plan in one line; destroy it with onchip_text_destroy. */
 ONCHIP_API onchip_status onchip_training_plan(const onchip_training* training, char** plan, onchip_error* error);
 /* Does not wait: a graph that has captured its work may run on. */
@@ -277,7 +282,7 @@ ONCHIP_API void onchip_training_destroy(onchip_training* training);
  * all arrays of samples are in that order, too. */
 typedef struct onchip_training_arrays {
   size_t struct_bytes;     /* sizeof(onchip_training_arrays) */
-  void* workspace;         /* of onchip_training_bytes, for both directions */
+  void* workspace;         /* of onchip_training_bytes, or onchip_training_forward_bytes, for both directions */
   const void* lengths;     /* [batch], integers from 1 to steps; null if length_bytes is 0 */
   const void* x;           /* [steps, batch, input] */
   const void *w_ih, *w_hh; /* [gates * hidden, input], [gates * hidden, hidden] */
@@ -287,9 +292,9 @@ typedef struct onchip_training_arrays {
                             * forward writes, zeros beyond lengths, and backward reads */
   void *hn, *cn;           /* of a sample's last step, [batch, hidden], or null; forward writes */
   void* cells;             /* [steps + 1, batch, hidden], with lengths [steps, batch, hidden], of packed rows
-                            * [rows, hidden]; forward writes, all of it, and backward reads */
+                            * [rows, hidden]; forward writes, all of it, and backward reads; null with kept */
   void* kept;              /* of onchip_training_bytes, of packed rows [rows, 4, hidden]: forward writes, all of it, and
-                            * backward reads and overwrites */
+                            * backward reads and overwrites; null: no backward follows */
   const void* dy;          /* gradient of y, laid out as y */
   const void *dhn, *dcn;   /* gradients of hn and cn: [batch, hidden], or null */
   void* dx;                /* gradients, as what they are of; any of them may be null */

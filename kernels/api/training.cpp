@@ -76,6 +76,7 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
     }
     const TrainingProgram& program = training->layer.training();
     const std::int64_t rows = given->rows;
+    const bool keeps = half == TrainingHalf::backward || given->kept != nullptr || training->layer.forward_bytes() == 0;
     std::vector<std::vector<std::byte*>> places;
     for (int direction = 0; direction < training->layer.size().directions; ++direction) {
       require_struct(given + direction, "arrays");
@@ -88,10 +89,11 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
         std::byte* const place = array.of(given[direction]);
         const int of_program = program.arrays.*array.array;
         const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
-        if (needs && program.program.arrays[of_program].bytes > 0) {
+        const bool is_kept = array.array == &TrainingArrays::gates || array.array == &TrainingArrays::cells;
+        if (needs && (keeps || !is_kept) && program.program.arrays[of_program].bytes > 0) {
           require(place, array.name);
         }
-        of_direction[of_program] = place;
+        of_direction[of_program] = is_kept && !keeps ? nullptr : place;
       }
       if (training->layer.size().length_bytes > 0) {
         require(given[direction].lengths, "lengths");
@@ -202,6 +204,15 @@ onchip_status onchip_training_bytes(const onchip_training* training, std::size_t
     if (kept != nullptr) {
       *kept = training->layer.kept_bytes();
     }
+  });
+}
+
+onchip_status onchip_training_forward_bytes(const onchip_training* training, std::size_t* workspace,
+                                            onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(training, "training");
+    require(workspace, "workspace");
+    *workspace = training->layer.forward_bytes();
   });
 }
 

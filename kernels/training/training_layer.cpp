@@ -83,12 +83,6 @@ std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& requ
 
 }  // namespace
 
-TrainingHalf half_of(std::string_view label) {
-  constexpr std::array<std::string_view, 4> kForward{"ranks forward", "prepare forward", "W_ih x", "forward"};
-  const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
-  return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
-}
-
 CompileRequest outcome_request(const std::string& architecture) {
   return {"outcome", kOutcomeSource, architecture, {}};
 }
@@ -152,24 +146,22 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
     kernels_.emplace_back(loaded(device_, kernel.request), kernel.entry);
   }
 
-  const auto take = [](std::size_t& from, std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return std::exchange(from, from + (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  };
-  offsets_.assign(program.arrays.size(), kCallers);
   const TrainingArrays& a = training().arrays;
   const int last_of_caller =
       std::max({a.x,  a.w_ih, a.w_hh,  a.b_ih,  a.b_hh, a.h0,    a.c0,    a.dhn, a.dcn,   a.lengths, a.y,  a.dy,
                 a.hn, a.cn,   a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db,  a.db_hh, a.dh0,     a.dc0});
+  std::vector<std::pair<int, std::size_t>> of_both;
   for (int array = last_of_caller + 1; array < static_cast<int>(program.arrays.size()); ++array) {
     if (const auto contents = program.arrays[array].contents; !contents.empty()) {
       constants_.emplace(array, contents);
     } else if (array != program.results) {
-      offsets_[array] = take(direction_bytes_, program.arrays[array].bytes);
+      of_both.emplace_back(array, program.arrays[array].bytes);
     }
   }
-  take(workspace_bytes_, direction_bytes_ * training_.size());
-  products_offset_ = take(workspace_bytes_, Cublas::kWorkspaceBytes);
+  workspace_ = laid_out(of_both);
+  if (training().nodes_of_rows) {
+    forward_workspace_ = laid_out(training().forward_arrays);
+  }
 
   for (const ProgramNode& node : program.nodes(std::vector<std::byte*>(program.arrays.size()))) {
     if (!node.cooperative) {
@@ -187,14 +179,28 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   }
 }
 
-void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const {
+TrainingLayer::Workspace TrainingLayer::laid_out(const std::vector<std::pair<int, std::size_t>>& arrays) const {
+  const auto take = [](std::size_t& from, std::size_t bytes) {
+    constexpr std::size_t kAlignment = 256;
+    return std::exchange(from, from + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  };
+  Workspace workspace{.offsets = std::vector<std::size_t>(training().program.arrays.size(), kCallers)};
+  for (const auto& [array, bytes] : arrays) {
+    workspace.offsets[array] = take(workspace.direction_bytes, bytes);
+  }
+  take(workspace.bytes, workspace.direction_bytes * training_.size());
+  workspace.products_offset = take(workspace.bytes, Cublas::kWorkspaceBytes);
+  return workspace;
+}
+
+void TrainingLayer::run(const ProgramNode& node, cudaStream_t stream, std::byte* products) const {
   const bool is_wanted = node.product ? node.product->c != nullptr : node.kernel >= 0 || node.filled.data() != nullptr;
   if (!is_wanted) {
     return;
   }
   const Cublas& cublas = shared_of(device_).cublas;
   if (node.product) {
-    cublas.use(stream, workspace + products_offset_);
+    cublas.use(stream, products);
   }
   onchip::enqueue(node, kernels_, &cublas, stream);
 }
@@ -208,7 +214,7 @@ struct TrainingLayer::Nodes {
 };
 
 TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf half,
-                                             const std::vector<std::byte*>& places, std::int64_t rows,
+                                             const std::vector<std::byte*>& places, std::int64_t rows, bool keeps,
                                              bool has_ways) const {
   const TrainingProgram& of = training_[direction];
   const std::byte* const status = places[of.program.results];
@@ -221,15 +227,16 @@ TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf
     return all;
   };
   if (rows > 0) {
-    return {.all = of_half(of.nodes_of_rows(places, {.packed = rows, .products = rows}))};
+    return {.all = of_half(of.nodes_of_rows(places, {.keeps = keeps, .packed = rows, .products = rows}))};
   }
   if (!has_ways) {
-    return {.all = of_half(of.program.nodes(places))};
+    return {.all = of_half(keeps ? of.program.nodes(places) : of.nodes_of_rows(places, {.keeps = false}))};
   }
   const std::int64_t all_rows = size_.steps * size_.batch, unit = (all_rows + kSizes - 1) / kSizes;
-  Nodes nodes{.all = of_half(of.nodes_of_rows(places, {.unit = unit})), .unit = static_cast<int>(unit)};
+  Nodes nodes{.all = of_half(of.nodes_of_rows(places, {.keeps = keeps, .unit = unit})), .unit = static_cast<int>(unit)};
   for (std::int64_t products = unit; products < all_rows + unit; products += unit) {
-    nodes.ways.push_back(of_half(of.nodes_of_rows(places, {.products = std::min(products, all_rows), .unit = unit})));
+    const TrainingRows of_way{.keeps = keeps, .products = std::min(products, all_rows), .unit = unit};
+    nodes.ways.push_back(of_half(of.nodes_of_rows(places, of_way)));
   }
   const int ranks = half == TrainingHalf::forward ? of.ranks : of.ranks_back;
   nodes.rows = array_at<int>(places, ranks) + 2 * size_.batch + size_.steps;  // behind the ranks, the last offset
@@ -237,20 +244,20 @@ TrainingLayer::Nodes TrainingLayer::nodes_of(std::size_t direction, TrainingHalf
 }
 
 void TrainingLayer::run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream,
-                        std::byte* workspace) const {
+                        std::byte* products) const {
   while (first < last) {
     std::size_t end = first;  // of products that follow each other
     while (!of.ways.empty() && end < last && of.all[end].product) {
       ++end;
     }
     if (end == first) {
-      run(of.all[first++], stream, workspace);
+      run(of.all[first++], stream, products);
       continue;
     }
     shared_of(device_).graph_switch->enqueue(stream, of.rows, of.unit, static_cast<int>(of.ways.size()),
                                              [&](int way, cudaStream_t on) {
                                                for (std::size_t i = first; i < end; ++i) {
-                                                 run(of.ways[static_cast<std::size_t>(way)][i], on, workspace);
+                                                 run(of.ways[static_cast<std::size_t>(way)][i], on, products);
                                                }
                                              });
     first = end;
@@ -278,48 +285,61 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     ONCHIP_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
   }
   std::uint32_t* const status = device.statuses.data() + device.halves++ % kStatuses;
+  const bool keeps = half == TrainingHalf::backward || places[0][training().arrays.gates] != nullptr;
+  if (!keeps && forward_bytes() == 0) {
+    throw InputError("a forward with a mask keeps what its backward needs: 'kept' is null");
+  }
+  const Workspace& of_workspace = keeps ? workspace_ : forward_workspace_;
   std::vector<Nodes> nodes;  // of each direction
   for (std::size_t direction = 0; direction < training_.size(); ++direction) {
     std::vector<std::byte*>& of_direction = places[direction];
     for (std::size_t array = 0; array < of_direction.size(); ++array) {
-      if (offsets_[array] != kCallers) {
-        of_direction[array] = workspace + direction * direction_bytes_ + offsets_[array];
+      if (of_workspace.offsets[array] != kCallers) {
+        of_direction[array] = workspace + direction * of_workspace.direction_bytes + of_workspace.offsets[array];
       }
     }
     for (const auto& [array, constant] : constants_) {
       of_direction[static_cast<std::size_t>(array)] = constant.data();
     }
     of_direction[training_[direction].program.results] = reinterpret_cast<std::byte*>(status);
-    nodes.push_back(nodes_of(direction, half, of_direction, rows, capture == cudaStreamCaptureStatusActive));
+    nodes.push_back(nodes_of(direction, half, of_direction, rows, keeps, capture == cudaStreamCaptureStatusActive));
+    if (!keeps) {
+      of_direction[training().arrays.gates] = nullptr;  // not among the results
+    }
   }
-  run(nodes, stream, workspace);
+  run(nodes, stream, workspace + of_workspace.products_offset);
   const ProgramNode outcome = outcome_node(0, size_, training_, places, half, rows, status, device.report);
   onchip::enqueue(outcome, {&device.outcome, 1}, nullptr, stream);
 }
 
-void TrainingLayer::run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* workspace) const {
-  if (training_.size() == 1) {
-    run(nodes[0], 0, nodes[0].all.size(), stream, workspace);
-    return;
-  }
-  // What is no recurrence before it and behind it, so that the two recurrences are beside each other.
-  const auto recurrence = [&](const Nodes& of) {
-    return static_cast<std::size_t>(std::ranges::find_if(of.all, &ProgramNode::cooperative) - of.all.begin());
-  };
-  for (const Nodes& of : nodes) {
-    run(of, 0, recurrence(of), stream, workspace);
-  }
-  run_recurrences(nodes[0].all[recurrence(nodes[0])], nodes[1].all[recurrence(nodes[1])], stream, workspace);
-  for (const Nodes& of : nodes) {
-    run(of, recurrence(of) + 1, of.all.size(), stream, workspace);
+void TrainingLayer::run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* products) const {
+  // What is before a recurrence of each direction, so that the two recurrences are beside each other.
+  std::vector<std::size_t> done(nodes.size());
+  const auto is_done = [&](std::size_t of) { return done[of] == nodes[of].all.size(); };
+  while (!is_done(0)) {
+    for (std::size_t of = 0; of < nodes.size(); ++of) {
+      const std::vector<ProgramNode>& all = nodes[of].all;
+      const auto next = std::ranges::find_if(all.begin() + static_cast<std::ptrdiff_t>(done[of]), all.end(),
+                                             &ProgramNode::cooperative);
+      const auto end = static_cast<std::size_t>(next - all.begin());
+      run(nodes[of], std::exchange(done[of], end), end, stream, products);
+    }
+    if (is_done(0)) {
+      return;
+    }
+    if (nodes.size() == 1) {
+      run(nodes[0].all[done[0]++], stream, products);
+    } else {
+      run_recurrences(nodes[0].all[done[0]++], nodes[1].all[done[1]++], stream, products);
+    }
   }
 }
 
 void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
-                                    std::byte* workspace) const {
+                                    std::byte* products) const {
   if (!is_beside(training())) {
-    run(first, stream, workspace);
-    run(second, stream, workspace);
+    run(first, stream, products);
+    run(second, stream, products);
     return;
   }
   const BesideStream& beside = [&]() -> const BesideStream& {
@@ -328,8 +348,8 @@ void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode&
   }();
   beside.fork.record(stream);
   ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream.get(), beside.fork.get()));
-  run(first, stream, workspace);
-  run(second, beside.stream.get(), workspace);
+  run(first, stream, products);
+  run(second, beside.stream.get(), products);
   beside.join.record(beside.stream.get());
   ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join.get()));
 }

@@ -19,11 +19,6 @@
 
 namespace onchip {
 
-enum class TrainingHalf { forward, backward };
-
-// Of a node of the program, by its label.
-TrainingHalf half_of(std::string_view label);
-
 CompileRequest outcome_request(const std::string& architecture);
 // The launch of `kernel`, outcome_request()'s, behind a half of all directions: where a kernel of the half has set
 // `status`, it becomes zero again, `report` what it was, and all that the half writes NaN. `places` of each direction;
@@ -45,11 +40,14 @@ class TrainingLayer {
   const TrainingProgram& training() const { return training_[0]; }  // of the first direction
   const TrainingSize& size() const { return size_; }
   const TrainingPlan& plan() const { return training().plan; }
-  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  std::size_t workspace_bytes() const { return workspace_.bytes; }
+  // Of a forward that no backward follows, and which keeps nothing; 0: there is none.
+  std::size_t forward_bytes() const { return forward_workspace_.bytes; }
   std::size_t kept_bytes() const { return training().program.arrays[training().arrays.gates].bytes; }
 
-  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. `rows`: with
-  // lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done. Waits for
+  // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. A forward
+  // that has no place for gates keeps nothing: its workspace is of forward_bytes(), and no backward may follow. `rows`:
+  // with lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done. Waits for
   // nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do so at
   // once. Of a half that gives up a wait or finds a length that is none, all results are NaN, and the next call on this
   // device, or to check(), throws CudaError, once.
@@ -65,19 +63,24 @@ class TrainingLayer {
  private:
   struct Nodes;
   Nodes nodes_of(std::size_t direction, TrainingHalf half, const std::vector<std::byte*>& places, std::int64_t rows,
-                 bool has_ways) const;
-  void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
-  void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* workspace) const;
-  void run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* workspace) const;  // of each direction
+                 bool keeps, bool has_ways) const;
+  // `products`: what cuBLAS works in.
+  void run(const ProgramNode& node, cudaStream_t stream, std::byte* products) const;
+  void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* products) const;
+  void run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* products) const;  // of each direction
   void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
-                       std::byte* workspace) const;
+                       std::byte* products) const;
 
   TrainingSize size_;
   std::vector<TrainingProgram> training_;  // of each direction
   std::vector<Kernel> kernels_;
-  std::vector<std::size_t> offsets_;  // of arrays in the workspace; kCallers: the caller's, or the status
+  struct Workspace {
+    std::vector<std::size_t> offsets = {};  // of arrays; kCallers: not there
+    std::size_t products_offset = 0, direction_bytes = 0, bytes = 0;
+  };
+  Workspace laid_out(const std::vector<std::pair<int, std::size_t>>& arrays) const;  // of each direction; in bytes
+  Workspace workspace_, forward_workspace_;
   std::map<int, DeviceBuffer<std::byte>> constants_;  // arrays that never change
-  std::size_t products_offset_ = 0, direction_bytes_ = 0, workspace_bytes_ = 0;
   int device_ = 0;
 };
 

@@ -6,14 +6,19 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace onchip {
 namespace {
 
 constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
+// Steps of a chunk: of so many bytes of gates, and at least so many that starting a chunk, 20 to 30 us, is little
+// beside it.
+constexpr std::int64_t kChunkBytes = 64 << 20, kChunkSteps = 128;
 // Bytes of a lane. Careful ways free four tiles of 16 at most: moving them to shared memory is faster.
 constexpr int kMostCarefulStack = 64;
 
@@ -243,9 +248,21 @@ RowCopies TrainingProducts::behind_backward(ArrayPlaces at, const TrainingRows& 
                                           : RowCopy{}};
 }
 
+// In as many parts of at most `most` as there must be, the size of the largest.
+constexpr std::int64_t balanced(std::int64_t whole, std::int64_t most) {
+  const std::int64_t parts = (whole + most - 1) / most;
+  return (whole + parts - 1) / parts;
+}
+
 // ---- the program ----------------------------------------------------------------------------------------------------
 
 }  // namespace
+
+TrainingHalf half_of(std::string_view label) {
+  constexpr std::array<std::string_view, 4> kForward{"ranks forward", "prepare forward", "W_ih x", "forward"};
+  const bool is_forward = std::ranges::any_of(kForward, [&](std::string_view name) { return label.starts_with(name); });
+  return is_forward ? TrainingHalf::forward : TrainingHalf::backward;
+}
 
 CompileRequest compile_request(const TrainingSize& size, Precision precision, const RecurrencePlan& plan,
                                bool is_backward, const std::string& architecture) {
@@ -291,6 +308,8 @@ struct Builder {
   bool launches = true;  // the dense recurrences
   int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int ranks = 0, ranks_back = 0, first_gradient = 0;
+  std::int64_t chunk_steps = 0;                    // of a forward that keeps nothing
+  bool takes_carry = false, leaves_carry = false;  // a chunk: from the one before it, to the next
   int rank_samples = -1, prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0,
       copy_back = 0;  // kernels
 
@@ -302,8 +321,9 @@ struct Builder {
   Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const {
     const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
     std::byte* const first_cells = at[arrays.cells];
-    std::byte* const other_cells =
-        has_lengths() ? first_cells : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
+    std::byte* const other_cells = has_lengths() || first_cells == nullptr
+                                       ? first_cells
+                                       : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
     return {.weights = at[arrays.w_hh],
             .packed = words(is_backward ? packed_transposed : packed),
             .ring = array_at<char>(at, is_backward ? ring_back : ring),
@@ -315,6 +335,8 @@ struct Builder {
             .initial_cell = at[arrays.c0],
             .final_state = at[arrays.hn],
             .final_cell = at[arrays.cn],
+            .initial_carry = takes_carry ? array_at<float>(at, first_gradient) : nullptr,
+            .final_carry = leaves_carry ? array_at<float>(at, first_gradient) : nullptr,
             .input_bias = at[arrays.b_ih],
             .recurrent_bias = at[arrays.b_hh],
             .output_gradient = at[arrays.dy],
@@ -329,6 +351,7 @@ struct Builder {
             .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
             .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
             .steps = size.steps,
+            .keeps = rows.keeps ? 1 : 0,
             .descends = is_backward != size.is_reverse,
             .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
                                             : rows.unit > 0 ? -rows.unit
@@ -338,6 +361,44 @@ struct Builder {
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const {
+    return rows.keeps ? halves(at, rows) : chunks(at, rows);
+  }
+
+  // The state goes from chunk to chunk where a backward has the gradient of the first gates: fp32, then as exchanged.
+  std::vector<ProgramNode> chunks(ArrayPlaces at, const TrainingRows& rows) const {
+    const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+    const bool is_given = rows.chunk_steps > 0 && !has_lengths();
+    const std::int64_t most_steps = is_given ? std::min(rows.chunk_steps, chunk_steps) : chunk_steps;
+    std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
+    for (std::int64_t first = 0; first < size.steps; first += most_steps) {
+      Builder chunk = *this;
+      const std::int64_t steps = std::min(most_steps, size.steps - first);
+      const std::int64_t begin = size.is_reverse ? size.steps - first - steps : first;
+      chunk.size.steps = chunk.products.size.steps = steps;
+      chunk.takes_carry = first > 0;
+      chunk.leaves_carry = first + steps < size.steps;
+      std::vector<std::byte*> places(at.begin(), at.end());
+      places[arrays.x] += 2 * begin * size.batch * size.input;
+      places[arrays.y] += 2 * begin * size.directions * state;
+      if (chunk.takes_carry) {
+        places[arrays.h0] = at[first_gradient] + 4 * state;
+      }
+      if (chunk.leaves_carry) {
+        places[arrays.hn] = at[first_gradient] + 4 * state;
+        places[arrays.cn] = nullptr;
+      }
+      for (ProgramNode& node : chunk.halves(places, rows)) {
+        if (half_of(node.label) == TrainingHalf::forward) {
+          node.stream = 0;
+          node.after = {};
+          all.push_back(std::move(node));
+        }
+      }
+    }
+    return all;
+  }
+
+  std::vector<ProgramNode> halves(ArrayPlaces at, const TrainingRows& rows) const {
     constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
     const auto arguments = [&](bool is_backward) { return this->arguments(at, rows, is_backward); };
     const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
@@ -491,6 +552,22 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
                 .first_gradient = b.first_gradient};
   b.products.add_arrays(program);
   b.status = program.add_array(4);
+  const std::int64_t most_steps = std::max(kChunkSteps, kChunkBytes / (2 * kKept * state));
+  b.chunk_steps = balanced(size.steps, b.has_lengths() ? size.steps : most_steps);
+  std::vector<std::pair<int, std::size_t>> forward_arrays;
+  for (const int array : {b.packed, b.ring, b.ranks, b.first_gradient}) {
+    forward_arrays.emplace_back(array, program.arrays[array].bytes);
+  }
+  const auto of_chunk = [&](int array) {
+    forward_arrays.emplace_back(array, program.arrays[array].bytes / size.steps * b.chunk_steps);
+  };
+  of_chunk(b.gates);
+  if (b.copies_rows()) {
+    of_chunk(b.products.copied_x);
+  }
+  if (plan.aligned) {
+    forward_arrays.emplace_back(b.products.copied_w_ih, program.arrays[b.products.copied_w_ih].bytes);
+  }
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at, {}); };
   return {.program = std::move(program),
@@ -498,7 +575,8 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
           .plan = plan,
           .ranks = b.ranks,
           .ranks_back = b.ranks_back,
-          .nodes_of_rows = [b](ArrayPlaces at, const TrainingRows& rows) { return b.nodes(at, rows); }};
+          .nodes_of_rows = [b](ArrayPlaces at, const TrainingRows& rows) { return b.nodes(at, rows); },
+          .forward_arrays = std::move(forward_arrays)};
 }
 
 }  // namespace onchip

@@ -16,6 +16,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace onchip {
 
@@ -32,10 +35,17 @@ struct TrainingArrays {
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
+enum class TrainingHalf { forward, backward };
+// Of a node of the program, by its label.
+TrainingHalf half_of(std::string_view label);
+
 using RowCopies = std::array<RowCopy, kMostCopies>;
 
-// With lengths, how many rows there are.
+// What of a step's rows a run is of.
 struct TrainingRows {
+  bool keeps = true;  // false: of a forward that no backward follows, which keeps nothing; see forward_arrays
+  std::int64_t chunk_steps = 0;  // of that, without lengths; 0: as many as there is room for
+  // With lengths, how many there are.
   std::int64_t packed = 0;    // the sum of the lengths, where x, y and their gradients are packed; 0: they are padded
   std::int64_t products = 0;  // that products are over, no fewer than there are; 0: those of all steps and samples
   std::int64_t unit = 0;      // behind the last there are zeros up to a multiple of it; 0: up to all
@@ -49,8 +59,11 @@ struct TrainingProgram {
   TrainingPlan plan;
   std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: of a sparse one
   int ranks = 0, ranks_back = 0;                      // arrays: of each half, see device/arguments.hpp
-  // Of sequences with lengths, those of program for other rows.
+  // Those of program for other rows; none of a sparse one.
   std::function<std::vector<ProgramNode>(ArrayPlaces, const TrainingRows&)> nodes_of_rows = {};
+  // What a forward that keeps nothing has room for beside the caller's arrays, in bytes: without lengths it goes over
+  // the steps in chunks, whose gates have the same place.
+  std::vector<std::pair<int, std::size_t>> forward_arrays = {};
 };
 
 // Kernels that are in the place of the dense ones, whose nodes then have no launches yet.

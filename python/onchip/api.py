@@ -385,9 +385,10 @@ class Training(_Handle):
             super().__init__("create", ctypes.byref(layer))
         else:
             super().__init__("create_sparse", ctypes.byref(layer), mask._handle)
-        workspace, kept = ctypes.c_size_t(), ctypes.c_size_t()
+        workspace, kept, forward = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
         _call("onchip_training_bytes", self._handle, ctypes.byref(workspace), ctypes.byref(kept))
-        self.workspace_bytes, self.kept_bytes = workspace.value, kept.value
+        _call("onchip_training_forward_bytes", self._handle, ctypes.byref(forward))
+        self.workspace_bytes, self.kept_bytes, self.forward_bytes = workspace.value, kept.value, forward.value
         self.plan = _text("onchip_training_plan", self._handle)
 
     def _run(self, name, stream, arrays):
@@ -397,7 +398,8 @@ class Training(_Handle):
         _call(name, self._handle, stream or None, of_directions)
 
     def forward(self, stream, arrays):
-        """Enqueues; may be captured in a graph."""
+        """Enqueues; may be captured in a graph. Without `kept` and `cells`, no backward may follow, and the workspace is of
+        forward_bytes, where that is not 0."""
         self._run("onchip_training_forward", stream, arrays)
 
     def backward(self, stream, arrays):

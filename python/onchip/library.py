@@ -133,6 +133,7 @@ _FUNCTIONS = {
     "onchip_training_library": [POINTER(Layer), c_int32, _HANDLE, _ERROR],
     "onchip_training_create_sparse": [POINTER(Layer), c_void_p, _HANDLE, _ERROR],
     "onchip_training_bytes": [c_void_p, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
+    "onchip_training_forward_bytes": [c_void_p, POINTER(c_size_t), _ERROR],
     "onchip_training_plan": [c_void_p, _HANDLE, _ERROR],
     "onchip_training_forward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
     "onchip_training_backward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],

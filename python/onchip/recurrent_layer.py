@@ -236,16 +236,21 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, is_inference=False):
-    """y, hn, cn, and what backward needs: every c, and the gates. An operator was compiled for other sizes, too: where there are no
-    kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
+def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, keeps=True, is_inference=False):
+    """y, hn, cn, and, where it `keeps`, what backward needs: every c, and the gates. An operator was compiled for other sizes, too:
+    where there are no kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, is_inference)
-    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
+    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, keeps)
     if isinstance(layer, str):
         for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)):
             to.copy_(found)
         return y, hn, cn, cells, kept
-    workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
+    needed = layer.workspace_bytes
+    if not keeps and layer.forward_bytes:
+        needed = layer.forward_bytes
+    elif not keeps:  # with a mask: it does all the same
+        *_, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
+    workspace, of = torch.empty(needed, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
         own = of.parts(direction, h0=h0, c0=c0, hn=hn, cn=cn, cells=cells, kept=kept)
@@ -258,7 +263,7 @@ def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, is_
     return y, hn, cn, cells, kept
 
 
-def _empty(cell, x, lengths, weights, directions, steps):
+def _empty(cell, x, lengths, weights, directions, steps, keeps=True):
     rows, hidden = x.shape[:-1], weights[1].shape[1]
     batch = lengths.shape[0] if steps else x.shape[1]
     of_c = directions if cell == "lstm" else 0
@@ -267,8 +272,8 @@ def _empty(cell, x, lengths, weights, directions, steps):
         x.new_empty(*rows, directions * hidden),
         x.new_empty(directions, batch, hidden),
         x.new_empty(of_c, batch, hidden),
-        x.new_empty(of_c, *of_cells, hidden),
-        x.new_empty(directions, *rows, 4 * hidden),
+        x.new_empty(of_c if keeps else 0, *of_cells, hidden),
+        x.new_empty(directions if keeps else 0, *rows, 4 * hidden),
     )
 
 
@@ -368,6 +373,9 @@ def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None):
     if is_compiling():
         is_inference = not torch.is_grad_enabled()
         return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)[:3]
+    tensors = (tensor for tensor in (x, h0, c0, *weights) if tensor is not None)
+    if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, mask, keeps=False)[:3]
     return _Layer.apply(cell, directions, steps, mask, lengths, x, h0, c0, *weights)
 
 
@@ -386,11 +394,11 @@ if _HAS_OPERATORS:
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
         directions: int, steps: int, is_inference: bool,
     ) -> _Five:  # fmt: skip
-        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, is_inference)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, not is_inference, is_inference)
 
     @_forward_operator.register_fake
     def _(cell, x, h0, c0, lengths, weights, directions, steps, is_inference):
-        return _empty(cell, x, lengths, weights, directions, steps)
+        return _empty(cell, x, lengths, weights, directions, steps, not is_inference)
 
     # Empty where `needs` is false: operators have no lists of what may be none. And none that return lists may overwrite.
     @torch.library.custom_op("onchip::layer_backward", mutates_args=())

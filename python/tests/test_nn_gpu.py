@@ -36,6 +36,55 @@ def _configurations(count, kernels):
         yield kind, dtype, (input, hidden), options, shape, draw.random() < 0.5, lengths
 
 
+class WithoutGradients(OnAGpu):
+    """Forward keeps nothing, and goes over long sequences in chunks."""
+
+    def test_outputs_are_those_of_a_forward_that_keeps(self):
+        for kind, hidden, steps, batch, options, lengths, captured in (
+            ("LSTM", 1024, 300, 64, {"num_layers": 2}, False, False),
+            ("GRU", 512, 700, 64, {"bidirectional": True}, False, True),
+            ("LSTM", 100, 5000, 33, {"bidirectional": True}, False, False),
+            ("LSTM", 256, 150, 16, {}, True, False),
+            ("GRU", 31, 140, 5, {"num_layers": 2}, True, True),
+        ):
+            with self.subTest(kind=kind, hidden=hidden, lengths=lengths, captured=captured), torch.backends.cudnn.flags(enabled=False):
+                module = getattr(onchip, kind)(hidden, hidden, **options).half().cuda()
+                x = torch.randn(steps, batch, hidden, device="cuda", dtype=torch.half)
+                given = {"lengths": torch.randint(1, steps + 1, (batch,), device="cuda")} if lengths else {}
+                states = [torch.randn(len(module._weights()), batch, hidden, device="cuda", dtype=torch.half) for _ in "hc"]
+                hx = tuple(states) if kind == "LSTM" else states[0]
+                kept, last = module(x, hx, **given)
+                with torch.no_grad():
+                    found, end = module(x, hx, **given)
+                    if captured:
+                        graph = torch.cuda.CUDAGraph()
+                        with torch.cuda.graph(graph):
+                            found, end = module(x, hx, **given)
+                        graph.replay()
+                module.check()
+                self.assertTrue(module.explain().startswith("on the chip"), module.explain())
+                ends = zip((found, *(end if kind == "LSTM" else [end])), (kept, *(last if kind == "LSTM" else [last])))
+                for ours, expected in ends:  # products of a chunk may add in another order
+                    self.assertLess((ours - expected).float().norm(), 2e-3 * expected.float().norm())
+
+    def test_it_takes_no_more_memory_than_torch(self):
+        def peak(module):
+            x = torch.randn(512, 128, 1024, device="cuda", dtype=torch.half)
+            with torch.no_grad():
+                module(x)
+                torch.cuda.synchronize()
+                torch.cuda.reset_peak_memory_stats()
+                before = torch.cuda.memory_allocated()
+                module(x)
+                return torch.cuda.max_memory_allocated() - before
+
+        found = {}
+        for package in (onchip, torch.nn):
+            found[package.__name__] = peak(package.LSTM(1024, 1024, 2).half().cuda())
+        print({name: f"{bytes / 2**20:.0f} MiB" for name, bytes in found.items()})
+        self.assertLessEqual(found["onchip"], found["torch.nn"])
+
+
 class Training(OnAGpu):
     def test_300_random_configurations_beside_cudnn(self):
         configurations = list(_configurations(300, 48))

@@ -34,6 +34,7 @@ class FakeTraining:
             raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
+        self.forward_bytes = 0 if mask is not None else 48
 
     def _of(self, arrays):
         """Tensors of each direction."""
@@ -74,7 +75,7 @@ class FakeTraining:
 
     def _gradients(self, a, direction, biases, *seeds):
         zeros = torch.zeros(self.sizes[2], self.sizes[1], dtype=torch.float64)
-        c0 = a["cells"][0] if self.cell == "lstm" and a["lengths"] is None else a.get("c0", zeros)
+        c0 = a["cells"][0] if "cells" in a and a["lengths"] is None else a.get("c0", zeros)
         given = [a["x"], a.get("h0", zeros), c0, a["w_ih"], a["w_hh"], *biases]
         with torch.enable_grad():
             given = [tensor.detach().clone().requires_grad_() for tensor in given]
@@ -92,18 +93,21 @@ class FakeTraining:
     def forward(self, stream, arrays):
         for direction, a in enumerate(self._of(arrays)):
             assert arrays[direction]["workspace"]
-            of_c = ("cn", "cells") if self.cell == "lstm" else ()
-            assert all(name in a for name in ("x", "w_ih", "w_hh", "y", "hn", "kept", *of_c))
+            keeps = "kept" in a
+            assert keeps or (self.mask is None and "cells" not in a)
+            of_c = ("cn", "cells")[: 2 if keeps else 1] if self.cell == "lstm" else ()
+            assert all(name in a for name in ("x", "w_ih", "w_hh", "y", "hn", *of_c))
             zeros = torch.zeros(len(a["w_hh"]), dtype=torch.float64)
             biases = torch.stack([a.get("b_ih", zeros), a.get("b_hh", zeros)])
-            if self.cell == "lstm":
+            if self.cell == "lstm" and keeps:
                 a["cells"].zero_()
                 if a["lengths"] is None:
                     a["cells"][0] = a.get("c0", 0)
             for name, tensor in zip(("y", "hn", "cn"), self._gradients_of(a, direction, biases)[0]):
                 a[name].copy_(tensor.detach())
-            a["kept"].fill_(7)
-            a["kept"][: biases.numel()] += biases.flatten()  # kernels have them in the gates
+            if keeps:
+                a["kept"].fill_(7)
+                a["kept"][: biases.numel()] += biases.flatten()  # kernels have them in the gates
 
     def backward(self, stream, arrays):
         for direction, a in enumerate(self._of(arrays)):

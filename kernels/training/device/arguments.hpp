@@ -41,6 +41,8 @@ struct TrainingArguments {
   void* output;                             // rows of h; LSTM: only forward; the caller's rows, if they are others
   const void *initial, *initial_cell;       // h0, c0: [kBatch][kHidden]; LSTM: only forward
   void *final_state, *final_cell;           // likewise; only forward
+  const float* initial_carry;               // c of an LSTM, h of a GRU, instead of c0 and h0: [kBatch][kHidden]
+  float* final_carry;                       // likewise; only forward
   const void *input_bias, *recurrent_bias;  // [kCellGates][kHidden]; only forward
   const void* output_gradient;              // rows, likewise
   const void *final_gradient, *final_cell_gradient;     // of the last h and c: [kBatch][kHidden]
@@ -51,6 +53,7 @@ struct TrainingArguments {
   const void* lengths;                                  // [kBatch]
   Ranked* ranks;  // [kBatch]; made of lengths; behind them int [steps + 1]: the first row of each position
   long long steps;
+  int keeps;         // forward: whether a backward follows, which reads the gates and c of every step
   int descends;      // whether the recurrence goes from a sample's last position to its first
   int packed_rows;   // with lengths, of the caller's x, y and their gradients, too; below 0: those are [steps][kBatch],
                      // and products are of a multiple of so many rows, which are zeros behind the last

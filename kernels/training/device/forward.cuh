@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cell, which leaves the gates in the place of their input; an LSTM leaves c, too, a GRU q behind its gates.
+// The cell, which leaves the gates in the place of their input; an LSTM leaves c, too, a GRU q behind its gates: where a
+// backward follows.
 //
 //   LSTM   i, f, o = s(x + W h), g = tanh(x + W h);  c' = f c + i g;  h' = o tanh(c')
 //   GRU    r, z = s(x + W h), q = W h, n = tanh(x + r q);  h' = (1 - z) n + z h
@@ -41,14 +42,15 @@ __device__ __forceinline__ void begin_sub_batch(const Arguments& a, const Item& 
   const bool exists = place.rest > 0;
   if constexpr (kCell == kLstm) {
     const long long index = kHasLengths && !exists ? 0 : item.index(item.caller_sample(a, sub_batch));
-    const float c = exists ? load_or_zero(a.initial_cell, index) : 0.0f;
+    const float c = !exists ? 0.0f : a.initial_carry ? a.initial_carry[index] : load_or_zero(a.initial_cell, index);
     store_shared_float(item.carry_of(sub_batch), c);
     publish_pair(item, 0, sub_batch, exists ? to_bits(load_or_zero(a.initial, index)) : 0);
-    if (exists && !kHasLengths) {
+    if (exists && !kHasLengths && a.keeps) {
       store_element(a.last_cells, item.index(place.row), to_bits(c));
     }
   } else {
-    const float h = exists ? load_or_zero(a.initial, item.index(item.caller_sample(a, sub_batch))) : 0.0f;
+    const long long index = exists ? item.index(item.caller_sample(a, sub_batch)) : 0;
+    const float h = !exists ? 0.0f : a.initial_carry ? a.initial_carry[index] : load_or_zero(a.initial, index);
     store_shared_float(item.carry_of(sub_batch), h);
     publish_pair(item, 0, sub_batch, to_bits(h));
   }
@@ -96,11 +98,13 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   publish_pair(item, step + 1, sub_batch, h);
   store_shared_float(item.carry_of(sub_batch), carry);
   if (rest > 0) {
+    store_element(a.output, item.output_index(output_row), h);
+  }
+  if (rest > 0 && a.keeps) {
 #pragma unroll
     for (int g = 0; g < 4; ++g) {
       store_element(a.gates, item.gate_index(row, g), to_bits(kept[g]));
     }
-    store_element(a.output, item.output_index(output_row), h);
     if constexpr (kCell == kLstm) {
       store_element(a.cells, item.index(row), to_bits(carry));
     }
@@ -110,6 +114,9 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     store_if_wanted(a.final_state, item.index(sample), h);
     if constexpr (kCell == kLstm) {
       store_if_wanted(a.final_cell, item.index(sample), to_bits(carry));
+    }
+    if (a.final_carry != nullptr) {
+      a.final_carry[item.index(sample)] = carry;
     }
   }
 }

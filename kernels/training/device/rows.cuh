@@ -180,6 +180,9 @@ __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long 
       continue;
     }
     clear_row(a.output, kOutputStride, kHidden, rows.of_caller(a, rows.position, 0), lane);
+    if (!a.keeps) {
+      continue;
+    }
     const int written = rows.packed < end_of_products(a) ? kCellGates * kHidden : 0;  // by products of zeros
     clear_row(static_cast<u16*>(a.gates) + written, 4 * kHidden, 4 * kHidden - written, rows.packed, lane);
     if constexpr (kCell == kLstm) {

@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -177,6 +180,60 @@ TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found",
            {"= dn * r;", "= -dn * r;"},
            {"carried = dh, share = z", "carried = -dh, share = z"},
            {"constants.bias[k] +=", "constants.bias[k] -="}}});
+}
+
+TEST_CASE("a forward that keeps nothing has the outputs of one that does, in chunks of steps, too", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const auto [input, length_bytes, aligned] =
+      GENERATE(table<int, int, bool>({{8, 0, false}, {6, 0, true}, {6, 4, false}}));
+  const TrainingSize size{.input = input,
+                          .hidden = 16,
+                          .batch = 5,
+                          .steps = 5,
+                          .cell = cell,
+                          .is_reverse = aligned,
+                          .length_bytes = length_bytes};
+  INFO(info(cell).name << " input " << input << " bytes of lengths " << length_bytes);
+  DenseTrainingPlan plan = chosen_on(size, 2);
+  plan.aligned = aligned;
+  const TrainingProgram training = confirmed_program(size, fp16, plan, "sm_90");
+  const TrainingInput in = random_training(size, fp16, true, false, 5);
+  const TrainingArrays& a = training.arrays;
+  // Of the rows that there are, and of the last state; what is not written is NaN.
+  const auto outputs = [&](KernelProgram program, const TrainingRows& rows) {
+    program.nodes = [&training, rows](ArrayPlaces at) {
+      std::vector<ProgramNode> all = training.nodes_of_rows(at, rows);
+      std::erase_if(all, [](const ProgramNode& node) {
+        return node.label != "status" && half_of(node.label) == TrainingHalf::backward;
+      });
+      return all;
+    };
+    InterpretedProgram interpreted(program);
+    write_training(interpreted, a, size, fp16, in, false);
+    for (const int array : {a.hn, a.cn, a.cells, a.y}) {
+      interpreted.write(array, std::vector<std::byte>(program.arrays[array].bytes, std::byte{0xff}));
+    }
+    REQUIRE(interpreted.run()[0] == 0);
+    std::vector<std::vector<float>> found;
+    for (const int array : {a.y, a.hn, a.cn}) {
+      found.push_back(read_elements(interpreted, array, fp16));
+    }
+    if (!rows.keeps) {
+      const std::vector<float> cells = read_elements(interpreted, a.cells, fp16);
+      CHECK(std::ranges::all_of(cells, [](float value) { return std::isnan(value); }));
+    }
+    return found;
+  };
+  const auto expected = outputs(training.program, {});
+  CHECK(outputs(training.program, {.keeps = false, .chunk_steps = length_bytes > 0 ? 0 : 2}) == expected);
+  if (aligned || length_bytes > 0) {
+    return;
+  }
+  std::string source;
+  const KernelProgram wrong =
+      with_change(training.program, "a.final_carry[item.index(sample)] = carry;",
+                  "a.final_carry[item.index(sample)] = to_float(to_bits(carry + 0.125f));", source);
+  CHECK(outputs(wrong, {.keeps = false, .chunk_steps = 2}) != expected);
 }
 
 TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {
