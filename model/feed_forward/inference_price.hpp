@@ -78,6 +78,11 @@ inline double node_us(const Chip& chip) {
   return 1e6 * chip.library_node_seconds;
 }
 
+// Of the host, which lists so many images that are alive behind the last layer.
+inline double listed_us(const Chip& chip, double images) {
+  return 1e-3 * chip.cost[Cost::listed_image] * images;
+}
+
 // Of SMs while tensor cores multiply.
 inline double tensor_cycle_us(const Chip& chip) {
   return 1e6 / (chip.clock_hz * chip.tensor_clock_share);

@@ -93,7 +93,7 @@ InferencePrice price_of(const Chip& chip, const FeedForward& network, std::span<
   price.terms.add("products", 1e6 * all.products);
   price.terms.add("elementwise", 1e6 * all.elementwise);
   price.terms.add("launches", 1e6 * all.nodes);
-  price.terms.add("host", 1e6 * all.round_trips);
+  price.terms.add("host", 1e6 * all.round_trips + price_parts::listed_us(chip, alive.back()));
   price.us = price.terms.total();
   price.low_us = price.us * (1 - std::min(1.0, chip.library_scatter.value));
   price.high_us = price.us * (1 + chip.library_scatter);

@@ -309,7 +309,9 @@ InferencePrice BlocksPricer::price(const BlocksPlan& plan) const {
   LaunchPrice finer = undecided(plan.wide, last_first, price.launches.back());
   finer.terms = finer.terms * (beyond(finer, price.launches.back()) / finer.terms.total());
   price.launches.push_back(std::move(finer));
-  price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]);
+  Parts listed{};
+  listed[kSurvivors] = listed_us(chip_, activity_.alive.back());
+  price.terms = launch_terms(chip_, chip_.cost[Cost::inference_nodes]) + terms_of(listed);
   for (const LaunchPrice& launch : price.launches) {
     price.terms = price.terms + launch.terms;
   }

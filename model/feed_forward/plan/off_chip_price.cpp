@@ -129,6 +129,9 @@ class StreamedPricer {
                                                    dram_us(chip_, feature_bytes * (1 + (alive < 1 ? 0 : 1))) +
                                                        (alive < 1 ? scattered_us(tiles * neurons * sectors) : 0));
     }
+    if (end == work_.geometry.layers) {
+      parts[kSurvivors] += listed_us(chip_, activity_.alive[end]);
+    }
     parts[kLaunches] = chip_.cost[Cost::inference_nodes] * node_us(chip_);
     launch.terms = terms_of(parts);
     price_.launches.push_back(std::move(launch));
@@ -189,9 +192,8 @@ class UnstructuredPricer {
     }
     Parts parts = of_tile * (1e6 / chip_.clock_hz * static_cast<double>(launch.rounds));
     parts[kImages] += dram_us(chip_, images * network_.inputs(first) * (first == 0 ? 1.0 / 8 : 4.0));
-    if (end < network_.layers()) {
-      parts[kSurvivors] += dram_us(chip_, activity_.alive[end] * 4 * network_.inputs(end));
-    }
+    parts[kSurvivors] += end < network_.layers() ? dram_us(chip_, activity_.alive[end] * 4 * network_.inputs(end))
+                                                 : listed_us(chip_, activity_.alive[end]);
     parts[kLaunches] = (1 + (first == 0 ? chip_.cost[Cost::unstructured_nodes] : 0)) * node_us(chip_);
     launch.terms = terms_of(parts);
     return launch;
