@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/completion.hpp"
 
-#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/plan/choices.hpp"
 

@@ -4,7 +4,6 @@
 #include "model/answer/case_columns.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 
 #include <cmath>

@@ -5,7 +5,6 @@
 #include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/output_file.hpp"
 
 #if defined(__GLIBC__)

@@ -5,7 +5,6 @@
 #include "experiments/command/plan_options.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/joined.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"

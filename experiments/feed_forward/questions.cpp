@@ -9,7 +9,6 @@
 #include <array>
 #include <limits>
 #include <string>
-#include <utility>
 
 namespace onchip {
 namespace {

@@ -6,7 +6,6 @@
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>

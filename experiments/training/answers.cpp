@@ -3,9 +3,7 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
-#include "experiments/measurement/configuration.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
 

@@ -10,7 +10,6 @@
 #include "experiments/training/answers.hpp"
 #include "experiments/verbs/question.hpp"
 #include "model/base/error.hpp"
-#include "model/base/units.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/runtime/compiler.hpp"

@@ -6,7 +6,6 @@
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/manifest.hpp"
-#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/answer/feed_forward/feed_forward.hpp"

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
-#include <utility>
 
 namespace onchip {
 namespace {

@@ -27,7 +27,6 @@
 #include <cmath>
 #include <functional>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>

@@ -10,7 +10,6 @@
 #include "experiments/validation/accuracy.hpp"
 #include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"

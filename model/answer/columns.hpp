@@ -11,7 +11,6 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

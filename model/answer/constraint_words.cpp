@@ -2,7 +2,6 @@
 #include "model/answer/constraint_words.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/joined.hpp"
 #include "model/plan/plan_text.hpp"
 

@@ -6,7 +6,6 @@
 #include "model/ask/ask_rows.hpp"
 #include "model/ask/question.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/keys.hpp"
 

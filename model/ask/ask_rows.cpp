@@ -3,14 +3,12 @@
 
 #include "model/ask/ask.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/explore/front_of_rows.hpp"
 #include "model/explore/rows.hpp"
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "model/explore/front_of_rows.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/table.hpp"
 #include "model/base/units.hpp"
 

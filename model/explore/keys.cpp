@@ -3,7 +3,6 @@
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
 #include "model/plan/plan_text.hpp"

@@ -10,7 +10,6 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace onchip {
 namespace {

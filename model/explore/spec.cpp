@@ -9,9 +9,7 @@
 #include "model/families/workload.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 namespace onchip {
