@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/completion.hpp"
 
+#include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
 #include "model/plan/choices.hpp"
 
@@ -102,8 +103,8 @@ std::string fish_part(const Verb& verb, const OptionGroup& options) {
 
 std::string all_verbs() {
   std::string words;
-  for (const Verb& verb : kVerbs) {
-    add_word(words, verb.name);
+  for (const Verb* verb : kVerbs) {
+    add_word(words, verb->name);
   }
   return words;
 }
@@ -138,8 +139,8 @@ std::string zsh_begin() {
       "# zsh completion of onchip; made by 'onchip completion zsh'\n"
       "_onchip() {\n"
       "  local -a verbs=(\n";
-  for (const Verb& verb : kVerbs) {
-    text += "    '" + std::string(verb.name) + ':' + quoted(verb.sentence, "", "'\\''") + "'\n";
+  for (const Verb* verb : kVerbs) {
+    text += "    '" + std::string(verb->name) + ':' + quoted(verb->sentence, "", "'\\''") + "'\n";
   }
   return text +
          "    'help:Print the options of a verb.')\n"
@@ -159,9 +160,9 @@ constexpr std::string_view kZshEnd =
 
 std::string fish_begin() {
   std::string text = "# fish completion of onchip; made by 'onchip completion fish'\n";
-  for (const Verb& verb : kVerbs) {
-    text += "complete -c onchip -f -n __fish_use_subcommand -a " + std::string(verb.name) + " -d '" +
-            quoted(verb.sentence, "\\", "\\'") + "'\n";
+  for (const Verb* verb : kVerbs) {
+    text += "complete -c onchip -f -n __fish_use_subcommand -a " + std::string(verb->name) + " -d '" +
+            quoted(verb->sentence, "\\", "\\'") + "'\n";
   }
   return text + "complete -c onchip -f -n __fish_use_subcommand -a help -d 'Print the options of a verb.'\n" +
          "complete -c onchip -f -n '__fish_seen_subcommand_from help' -a '" + all_verbs() + "'\n";
@@ -176,27 +177,19 @@ struct Shell {
 constexpr std::array kShells{Shell{"bash", bash_begin, bash_part, kBashEnd}, Shell{"zsh", zsh_begin, zsh_part, kZshEnd},
                              Shell{"fish", fish_begin, fish_part, ""}};
 
-const Shell& find_shell(std::string_view name) {
-  const auto found = std::ranges::find(kShells, name, &Shell::name);
-  if (found == kShells.end()) {
-    throw InputError("found " + in_quotes(name) + ": expected a shell: bash, zsh or fish");
-  }
-  return *found;
-}
-
 }  // namespace
 
-std::string completion_part(const std::string& shell, const Verb& verb, const OptionGroup& options) {
-  return find_shell(shell).part(verb, options);
-}
-
 int print_completion(const std::vector<std::string>& names) {
-  const Shell& shell = find_shell(names.size() == 1 ? names[0] : "");
-  std::cout << shell.begin();
-  for (const Verb& verb : kVerbs) {
-    verb.run(verb, {std::string(kCompletionOption), std::string(shell.name)});
+  const std::string name = names.size() == 1 ? names[0] : "";
+  const auto shell = std::ranges::find(kShells, name, &Shell::name);
+  if (shell == kShells.end()) {
+    throw InputError("found " + in_quotes(name) + ": expected a shell: bash, zsh or fish");
   }
-  std::cout << shell.end;
+  std::cout << shell->begin();
+  for (const Verb* verb : kVerbs) {
+    std::cout << shell->part(*verb, options_of(*verb));
+  }
+  std::cout << shell->end;
   return 0;
 }
 

@@ -42,25 +42,22 @@ ImagesAsked read_images_asked(const Options& options) {
     }
     asked.alive = options.text("alive") == "all" ? 1 : options.share("alive");
   }
-  if (options.given("sample")) {
-    asked.sample = static_cast<int>(options.whole("sample", 1, std::numeric_limits<int>::max()));
-  }
+  asked.sample = options.count("sample", std::numeric_limits<int>::max(), 0);
   return asked;
 }
 
 }  // namespace
 
 OptionGroup feed_forward_options(std::initializer_list<std::string_view> beside) {
-  OptionGroup group = option_group("Feed-forward network (instead of a recurrent one)");
-  group.add_options()("network", text_option("NETWORK"),
-                      "Take a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-                      "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.");
+  std::vector<OptionRow> options{{"network", "NETWORK",
+                                  "Take a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph "
+                                  "Challenge's), random:neurons=1024,layers=8,degree=32,blocks=16, or a file."}};
   for (const auto& [name, argument, help] : kBeside) {
     if (std::ranges::find(beside, name) != beside.end()) {
-      group.add_options()(name.data(), text_option(std::string(argument)), help.data());
+      options.push_back({std::string(name), std::string(argument), std::string(help)});
     }
   }
-  return group;
+  return option_group("Feed-forward network (instead of a recurrent one)", options);
 }
 
 std::string network_text(const Options& options) {
@@ -110,7 +107,7 @@ FeedForwardQuestion read_feed_forward(const Options& options) {
       network, images, [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); }));
   progress.show("finding the structure of " + network.name);
   question.network = std::make_shared<const ExaminedNetwork>(examine(network));
-  question.gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, kMostGpus)) : 1;
+  question.gpus = options.count("gpus", kMostGpus, 1);
   return question;
 }
 

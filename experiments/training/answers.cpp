@@ -15,16 +15,14 @@
 namespace onchip {
 
 OptionGroup training_options() {
-  OptionGroup group = option_group("Training");
-  // clang-format off
-  group.add_options()
-      ("mode", text_option("MODE")->default_value("inference"),
-       "Ask of inference, or with train of a training step: the forward pass and all gradients; with --density, --mask or "
-       "--weights of an LSTM whose recurrent weights are sparse and stay so.")
-      ("stash", text_option("KIND")->default_value("gates"),
-       "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Training",
+      {{"mode", "MODE",
+        "Ask of inference, or with train of a training step: the forward pass and all gradients; with --density, "
+        "--mask or --weights of an LSTM whose recurrent weights are sparse and stay so.",
+        "inference"},
+       {"stash", "KIND",
+        "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.", "gates"}});
 }
 
 TrainingQuestion read_training_question(const Options& options, bool needs_hidden) {

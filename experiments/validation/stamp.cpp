@@ -21,8 +21,6 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 #ifdef ONCHIP_HAS_CUDA
 
 constexpr const char *kSource = "fingerprint", *kCode = "code_fingerprint";
@@ -199,30 +197,25 @@ void stamp_file(const std::filesystem::path& path, bool dry_run, Progress& progr
 
 #endif
 
-}  // namespace
+std::vector<OptionGroup> stamp_options() {
+  return {
+      option_group("Stamping", {{"data", "FILE...",
+                                 "Stamp measured CSV files, each with its manifest beside it; the option's name may be "
+                                 "left out. Files without fingerprints are left alone."},
+                                {"dry-run", "", "Say what would be stamped, and leave the files as they are."}}),
+      output_options()};
+}
 
-int run_stamp(const Verb& verb, const std::vector<std::string>& arguments) {
-  OptionGroup group = option_group("Stamping");
-  // clang-format off
-  group.add_options()
-      ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
-       "Stamp measured CSV files, each with its manifest beside it; the option's name may be left out. Files without "
-       "fingerprints are left alone.")
-      ("dry-run", "Say what would be stamped, and leave the files as they are.");
-  // clang-format on
-  const auto options = parse_options(verb, arguments, {group, output_options()}, "data");
-  if (!options) {
-    return 0;
-  }
+int run_stamp(const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
-  if (options->list("data").empty()) {
+  if (options.list("data").empty()) {
     throw InputError("no file to stamp: expected measured CSV files");
   }
-  Output output(*options);
+  Output output(options);
   Progress progress;
   Stamps stamps;
-  for (const std::string& file : options->list("data")) {
-    stamp_file(file, options->flag("dry-run"), progress, stamps);
+  for (const std::string& file : options.list("data")) {
+    stamp_file(file, options.flag("dry-run"), progress, stamps);
   }
   progress.clear();
   output.write(stamps.report());
@@ -231,5 +224,14 @@ int run_stamp(const Verb& verb, const std::vector<std::string>& arguments) {
   throw InputError("built without CUDA: stamp needs a CUDA toolkit when onchip is configured");
 #endif
 }
+
+}  // namespace
+
+const Verb kStampVerb{"stamp",
+                      "Renew the fingerprints of measured rows whose machine code is found the same.",
+                      "onchip stamp experiments/data/*/*.csv",
+                      stamp_options,
+                      run_stamp,
+                      "data"};
 
 }  // namespace onchip

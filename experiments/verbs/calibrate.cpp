@@ -30,26 +30,6 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
-OptionGroup calibrate_options() {
-  OptionGroup group = option_group("Calibration");
-  // clang-format off
-  group.add_options()
-      ("chip", po::value<std::string>()->value_name("NAME|FILE")->default_value("h200"),
-       "Start from this chip; what is not measured stays as it is.")
-      ("data", po::value<std::string>()->value_name("FILE"),
-       "Write the measured rows as CSV, with a manifest beside it.")
-      ("only", po::value<std::string>()->value_name("NAME"),
-       "Measure with this kernel of kernels/microbench/ only, as 'cluster_sums'.")
-      ("from", po::value<std::string>()->value_name("FILE"),
-       "Take stored rows, with the manifest beside them, instead of measuring.")
-      ("output,o", po::value<std::string>()->value_name("FILE"),
-       "Write the chip file here (default: the standard output).");
-  // clang-format on
-  return group;
-}
-
 #ifdef ONCHIP_HAS_CUDA
 
 // ---- the simulated exchange -----------------------------------------------------------------------------------------
@@ -262,7 +242,7 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
     beside.emplace(manifest_path(options.text("data")));
   }
   Progress progress;
-  const std::string only = options.given("only") ? options.text("only") : "";
+  const std::string only = options.text("only");
   std::vector<MicrobenchRow> rows = run_microbenchmarks(only, [&](std::string_view what, int done, int total) {
     progress.show(std::string(what) + (total > 0 ? ", " + std::to_string(done) + " of " + std::to_string(total) : ""));
   });
@@ -297,23 +277,26 @@ std::vector<Replacement> replacements(const Manifest& manifest, const std::vecto
 
 #endif
 
-}  // namespace
+std::vector<OptionGroup> calibrate_options() {
+  return {option_group("Calibration",
+                       {{"chip", "NAME|FILE", "Start from this chip; what is not measured stays as it is.", "h200"},
+                        {"data", "FILE", "Write the measured rows as CSV, with a manifest beside it."},
+                        {"only", "NAME", "Measure with this kernel of kernels/microbench/ only, as 'cluster_sums'."},
+                        {"from", "FILE", "Take stored rows, with the manifest beside them, instead of measuring."},
+                        {"output,o", "FILE", "Write the chip file here (default: the standard output)."}})};
+}
 
-int run_calibrate(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments, {calibrate_options()});
-  if (!options) {
-    return 0;
-  }
+int run_calibrate(const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
-  const std::string base = options->text("chip");
+  const std::string base = options.text("chip");
   const Chip chip = find_chip(base).chip;
   const std::filesystem::path base_file = chip_path(base, chip.name);
   std::optional<OutputFile> output;
-  if (options->given("output")) {
-    output.emplace(options->text("output"));
+  if (options.given("output")) {
+    output.emplace(options.text("output"));
   }
   const Rows measured =
-      options->given("from") ? stored_rows(*options, chip.architecture) : measure_rows(*options, chip.architecture);
+      options.given("from") ? stored_rows(options, chip.architecture) : measure_rows(options, chip.architecture);
   std::vector<Replacement> constants = replacements(measured.manifest, fit_constants(measured.rows));
   if (constants.empty()) {
     throw InputError("the rows determine no constant of a chip file");
@@ -333,13 +316,19 @@ int run_calibrate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   output->write(rewritten);
   output->commit();
-  load_chip(options->text("output"));
+  load_chip(options.text("output"));
   std::cerr << "onchip: " << constants.size() << " numbers of the " << chip.name << " measured; see 'onchip chips "
-            << options->text("output") << "'\n";
+            << options.text("output") << "'\n";
   return 0;
 #else
   throw InputError("built without CUDA: calibrate needs a CUDA toolkit when onchip is configured");
 #endif
 }
+
+}  // namespace
+
+const Verb kCalibrateVerb{
+    "calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",
+    "onchip calibrate --chip h200 --data microbench.csv -o h200.toml", calibrate_options, run_calibrate};
 
 }  // namespace onchip

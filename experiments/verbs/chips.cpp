@@ -182,50 +182,54 @@ Report list_register_costs() {
   return report;
 }
 
-}  // namespace
+std::vector<OptionGroup> chips_options() {
+  return {option_group(
+              "Chip",
+              {{"chip", "NAME|FILE...",
+                "Show every number of this chip, or of several side by side; the option's name may be left out "
+                "(default: list all chips). With -o NAME.toml or --format toml it is a chip file, which --chip takes."},
+               {"set", "KEY=QUANTITY...", "Change a number of the chip; repeatable."},
+               {"cost-terms", "", "List the terms of the prices instead: value, unit, what each was fitted to."},
+               {"register-costs", "",
+                "List what stands in for the compiler where there is none instead: registers of a thread of sparse "
+                "plans beside its weights, by architecture."}}),
+          output_options()};
+}
 
-int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
-  OptionGroup group = option_group("Chip");
-  namespace po = boost::program_options;
-  // clang-format off
-  group.add_options()
-      ("chip", po::value<std::vector<std::string>>()->composing()->value_name("NAME|FILE"),
-       "Show every number of this chip, or of several side by side; the option's name may be left out (default: list all "
-       "chips). With -o NAME.toml or --format toml it is a chip file, which --chip takes.")
-      ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
-       "Change a number of the chip; repeatable.")
-      ("cost-terms", "List the terms of the prices instead: value, unit, what each was fitted to.")
-      ("register-costs", "List what stands in for the compiler where there is none instead: registers of a thread of "
-       "sparse plans beside its weights, by architecture.");
-  // clang-format on
-  const auto options = parse_options(verb, arguments, {group, output_options()}, "chip");
-  if (!options) {
-    return 0;
-  }
+int run_chips(const Options& options) {
   std::vector<ChipFile> chips;
-  for (const std::string& name : options->list("chip")) {
-    chips.push_back(with_changes(named_chip(name), *options));
+  for (const std::string& name : options.list("chip")) {
+    chips.push_back(with_changes(named_chip(name), options));
   }
-  if (chips.empty() && options->given("set")) {
+  if (chips.empty() && options.given("set")) {
     throw InputError("--set needs a chip: 'onchip chips NAME --set KEY=QUANTITY'");
   }
-  const std::string format = options->text("format");
-  if (format == "toml" || (format.empty() && options->text("output").ends_with(".toml"))) {
+  const std::string format = options.text("format");
+  if (format == "toml" || (format.empty() && options.text("output").ends_with(".toml"))) {
     if (chips.size() != 1) {
       throw InputError("a chip file is of one chip: 'onchip chips NAME -o mine.toml'");
     }
-    write_chip_file(*options, chips.front());
+    write_chip_file(options, chips.front());
     return 0;
   }
-  Output output(*options);
-  if (options->flag("cost-terms")) {
+  Output output(options);
+  if (options.flag("cost-terms")) {
     output.write(list_cost_terms(chips.empty() ? kCostDefaults : chips.front().chip.cost));
-  } else if (options->flag("register-costs")) {
+  } else if (options.flag("register-costs")) {
     output.write(list_register_costs());
   } else {
     output.write(chips.empty() ? list_chips() : chips.size() == 1 ? show_chip(chips.front()) : compare_chips(chips));
   }
   return 0;
 }
+
+}  // namespace
+
+const Verb kChipsVerb{"chips",
+                      "List the chips that are shipped, every number of one with its source, or several side by side.",
+                      "onchip chips H200",
+                      chips_options,
+                      run_chips,
+                      "chip"};
 
 }  // namespace onchip

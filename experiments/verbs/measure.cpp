@@ -49,43 +49,41 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 OptionGroup measure_options() {
-  OptionGroup group = option_group("Measurement");
-  // clang-format off
-  group.add_options()
-      ("configurations", po::value<std::string>()->value_name("FILE"),
-       "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
-       "file of -o. With --plan all a row for every family.")
-      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each "
-       "computes is noted. With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
-      ("no-check", "With --network leave the reference out, which takes a minute for the largest: nothing says then "
-       "whether results are right.")
-      ("floor", "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot "
-       "beat.")
-      ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
-      ("capture", po::value<std::string>()->value_name("FILE"),
-       "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
-       "simulate generates.")
-      ("repeats", po::value<std::string>()->value_name("N")->default_value("30"),
-       "Take at most this many samples: fewer once the 95 % interval of the median is within 1 % of it.")
-      ("columns", "Say instead what the columns of all answers mean, as rows of their own.")
-      ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With --capture "
-       "the accesses of that.")
-      ("compile-only", "Compile without a GPU, and report registers and spills.")
-      ("write", po::value<std::string>()->value_name("FILE"),
-       "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it FILE.layout, the "
-       "weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs it.")
-      ("arch", po::value<std::string>()->value_name("SM"),
-       "Compile for this architecture, with --compile-only (default: the chip's).")
-      ("plan-forward", po::value<std::string>()->value_name("FIELDS"),
-       "With --mode train change fields of the forward recurrence's plan: \"sub_batches=2 warps=16\". A file of --configurations has "
-       "them as columns plan_forward and plan_backward.")
-      ("plan-backward", po::value<std::string>()->value_name("FIELDS"), "The same of the backward recurrence's.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Measurement",
+      {{"configurations", "FILE",
+        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
+        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside "
+        "the file of -o. With --plan all a row for every family."},
+       {"baselines", "",
+        "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each computes is noted. "
+        "With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer."},
+       {"no-check", "",
+        "With --network leave the reference out, which takes a minute for the largest: nothing says then whether "
+        "results are right."},
+       {"floor", "",
+        "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot beat."},
+       {"clocks", "", "Show where the time of a step goes: the cycles from each of its points to the next."},
+       {"capture", "FILE",
+        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
+        "simulate generates."},
+       {"repeats", "N",
+        "Take at most this many samples: fewer once the 95 % interval of the median is within 1 % of it.", "30"},
+       {"columns", "", "Say instead what the columns of all answers mean, as rows of their own."},
+       {"interpret", "",
+        "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With "
+        "--capture the accesses of that."},
+       {"compile-only", "", "Compile without a GPU, and report registers and spills."},
+       {"write", "FILE",
+        "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it "
+        "FILE.layout, the weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs "
+        "it."},
+       {"arch", "SM", "Compile for this architecture, with --compile-only (default: the chip's)."},
+       {"plan-forward", "FIELDS",
+        "With --mode train change fields of the forward recurrence's plan: \"sub_batches=2 warps=16\". A file of "
+        "--configurations has them as columns plan_forward and plan_backward."},
+       {"plan-backward", "FIELDS", "The same of the backward recurrence's."}});
 }
 
 #ifdef ONCHIP_HAS_CUDA
@@ -536,7 +534,7 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
   const std::string images = options.given("images")     ? options.text("images")
                              : options.flag("interpret") ? "digits:32"
                                                          : "digits:60000";
-  const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
+  const InferenceConstraints plan = read_inference_constraints(options.text("plan"));
   const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
   const bool is_library = !library_asked(plan).empty();
   const bool are_ways = is_staged || is_library || measure_options.baselines;
@@ -552,7 +550,7 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
   }
   Output output(options);
   const ImagesOnGpus on_gpus{
-      .gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1024)) : 1,
+      .gpus = options.count("gpus", 1024, 1),
       .split = options.given("split")
                    ? static_cast<Split>(options.choice("split", options.text("split"), {"dealt", "contiguous"}))
                    : Split::dealt,
@@ -572,82 +570,82 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
 
 #endif
 
-}  // namespace
+std::vector<OptionGroup> all_measure_options() {
+  return {chip_options(),     network_options(),   whole_network_options(),
+          plan_options(),     whole_plan_option(), feed_forward_options({"images", "gpus", "split", "image-order"}),
+          training_options(), measure_options(),   output_options()};
+}
 
-int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
-                     feed_forward_options({"images", "gpus", "split", "image-order"}), training_options(),
-                     measure_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
+int run_measure(const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
-  if (options->flag("columns")) {
-    Output(*options).write(explain(all_columns()));
+  if (options.flag("columns")) {
+    Output(options).write(explain(all_columns()));
     return 0;
   }
-  const bool is_feed_forward =
-      asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
-  const bool trains_file = options->text("mode") == "train" && options->given("configurations");
+  const bool is_feed_forward = asks_feed_forward(options, {network_options(), whole_network_options(), plan_options()});
+  const bool trains_file = options.text("mode") == "train" && options.given("configurations");
   std::optional<AskedTraining> training;
-  if (!trains_file && asks_training(*options)) {
-    training = read_training(*options);
+  if (!trains_file && asks_training(options)) {
+    training = read_training(options);
   }
-  refuse_contradictions(*options);
-  const bool is_on_gpu = !options->flag("compile-only") && !options->flag("interpret");
-  const ChipFile chip = is_on_gpu ? read_measured_chip(*options) : read_chip(*options);
+  refuse_contradictions(options);
+  const bool is_on_gpu = !options.flag("compile-only") && !options.flag("interpret");
+  const ChipFile chip = is_on_gpu ? read_measured_chip(options) : read_chip(options);
   Progress progress;
-  MeasureOptions measure_options = read_measure_options(*options);
+  MeasureOptions measure_options = read_measure_options(options);
   measure_options.say = [&](const std::string& what) { progress.show(what); };
-  if (options->given("configurations") && !options->flag("compile-only") && options->given("format") &&
-      options->text("format") != "csv") {
+  if (options.given("configurations") && !options.flag("compile-only") && options.given("format") &&
+      options.text("format") != "csv") {
     throw InputError("--configurations writes CSV: leave --format out");
   }
   if (training || trains_file) {
-    return measure_training(*options, chip, std::move(training), measure_options);
+    return measure_training(options, chip, std::move(training), measure_options);
   }
   if (is_feed_forward) {
-    return measure_network(*options, chip, measure_options);
+    return measure_network(options, chip, measure_options);
   }
-  if (options->given("configurations")) {
-    Output output(*options);
-    return measure_each(configurations_of_file(*options), options->text("configurations"), *options, chip,
-                        measure_options, output);
+  if (options.given("configurations")) {
+    Output output(options);
+    return measure_each(configurations_of_file(options), options.text("configurations"), options, chip, measure_options,
+                        output);
   }
   const std::vector<Configuration> configurations =
-      read_configurations(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
+      read_configurations(options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   const Configuration& configuration = configurations.front();
   if (configurations.size() > 1) {
-    const bool is_csv = !options->given("format") || options->text("format") == "csv";
-    refuse(*options, true, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+    const bool is_csv = !options.given("format") || options.text("format") == "csv";
+    refuse(options, true, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
            "is of one tensor: name it by --tensor");
-    refuse(*options, !is_csv, {"format"}, "is of one tensor, several are rows of CSV: name it by --tensor");
-    Output output(*options);
-    return measure_each(configurations, configuration.weights_file, *options, chip, measure_options, output);
+    refuse(options, !is_csv, {"format"}, "is of one tensor, several are rows of CSV: name it by --tensor");
+    Output output(options);
+    return measure_each(configurations, configuration.weights_file, options, chip, measure_options, output);
   }
   measure_options.seed = configuration.seed;
   const bool is_of_library = !configuration.family().empty() && !find_family(configuration.family()).is_on_chip;
-  refuse(*options, is_of_library, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+  refuse(options, is_of_library, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
          "takes a plan of a kernel, not a library's");
-  Output output(*options);
-  if (const std::optional<Stack> stack = read_stack(*options)) {
+  Output output(options);
+  if (const std::optional<Stack> stack = read_stack(options)) {
     return measure_whole_network(chip, configuration, *stack, measure_options, output);
   }
-  if (options->given("capture")) {
-    return capture_network(chip, configuration, options->text("capture"), options->flag("interpret"), output);
+  if (options.given("capture")) {
+    return capture_network(chip, configuration, options.text("capture"), options.flag("interpret"), output);
   }
-  if (options->flag("interpret")) {
+  if (options.flag("interpret")) {
     return interpret_network(chip, configuration, measure_options, output);
   }
-  return options->flag("compile-only")
-             ? compile_only(*options, chip, configuration, output)
-             : measure_plans_once(chip, configuration, is_of_library || compares_families(*options), measure_options,
+  return options.flag("compile-only")
+             ? compile_only(options, chip, configuration, output)
+             : measure_plans_once(chip, configuration, is_of_library || compares_families(options), measure_options,
                                   output);
 #else
   throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
 #endif
 }
+
+}  // namespace
+
+const Verb kMeasureVerb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",
+                        "onchip measure --hidden 2304 --density 30% --baselines", all_measure_options, run_measure};
 
 }  // namespace onchip

@@ -32,8 +32,6 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 // ---- figures --------------------------------------------------------------------------------------------------------
 
 // Figures of a table's rows as SVG to stand inside a page: whichever scripts of plots/ draw what its columns hold.
@@ -523,37 +521,25 @@ std::string report_html(const std::vector<Result>& results, std::vector<std::str
                                            "</pre>\n<p class=\"note\">onchip " ONCHIP_VERSION "</p>\n</section>\n");
 }
 
-OptionGroup report_options() {
-  OptionGroup group = option_group("Report");
-  const auto texts = [](const char* name) {
-    return po::value<std::vector<std::string>>()->composing()->value_name(name);
-  };
-  // clang-format off
-  group.add_options()
-      ("files", texts("FILE"),
-       "Show these: the .json of any verb, .csv or .jsonl of rows, figures of plots/ as .svg; bare words are files, too.")
-      ("command", texts("TEXT"), "Say that this command made the files, where they do not say it; repeatable.")
-      ("output,o", text_option("FILE"), "Write to a file, whole or not at all, instead of the standard output.");
-  // clang-format on
-  return group;
+std::vector<OptionGroup> report_options() {
+  return {option_group(
+      "Report", {{"files", "FILE...",
+                  "Show these: the .json of any verb, .csv or .jsonl of rows, figures of plots/ as .svg; bare words "
+                  "are files, too."},
+                 {"command", "TEXT...", "Say that this command made the files, where they do not say it; repeatable."},
+                 {"output,o", "FILE", "Write to a file, whole or not at all, instead of the standard output."}})};
 }
 
-}  // namespace
-
-int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments, {report_options()}, "files");
-  if (!options) {
-    return 0;
-  }
+int run_report(const Options& options) {
   std::vector<Result> results;
-  std::vector<std::string> commands = options->list("command");
-  const std::vector<std::string> files = options->list("files");
+  std::vector<std::string> commands = options.list("command");
+  const std::vector<std::string> files = options.list("files");
   if (files.empty()) {
     throw InputError("expected files, e.g. 'onchip report sweep.csv front.json -o report.html'");
   }
   std::ranges::transform(files, std::back_inserter(results), read_result);
-  commands.push_back(command_line("onchip", verb, files));  // the same whatever the page is called
-  const std::string path = options->text("output");
+  commands.push_back("onchip report " + shell_line(files));  // the same whatever the page is called
+  const std::string path = options.text("output");
   std::unique_ptr<OutputFile> file;
   if (!path.empty() && path != "-") {
     file = std::make_unique<OutputFile>(path);
@@ -567,5 +553,14 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Verb kReportVerb{"report",
+                       "Write answers, sweeps and fronts as one HTML page with tables and figures.",
+                       "onchip report sweep.csv front.json -o report.html",
+                       report_options,
+                       run_report,
+                       "files"};
 
 }  // namespace onchip

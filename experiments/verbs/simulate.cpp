@@ -36,25 +36,21 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 OptionGroup file_options() {
-  OptionGroup group = option_group("Files");
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  // clang-format off
-  group.add_options()
-      ("configurations", text("FILE"),
-       "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "plan, weights and tensor: a file beside it).")
-      ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, Accel-Sim's .traceg, also compressed by gzip, xz "
-       "or zstd, or the kernels of its list kernelslist.g.")
-      ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
-      ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
-      ("sm", text("N"), "Show which banks of this SM's shared memory collide, and its worst instructions; for --accesses, --timeline "
-       "and a trace's block, too. Else SM 0, and --timeline takes the SM that takes longest.")
-      ("accesses", text("FILE"), "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Files", {{"configurations", "FILE",
+                 "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if "
+                 "wanted, plan, weights and tensor: a file beside it)."},
+                {"trace", "FILE",
+                 "Simulate a trace instead of a network: onchip's compact format, Accel-Sim's .traceg, also compressed "
+                 "by gzip, xz or zstd, or the kernels of its list kernelslist.g."},
+                {"record", "FILE", "Write the instructions and addresses of one step as a compact trace."},
+                {"timeline", "FILE", "Write what happens when as Chrome trace JSON, for ui.perfetto.dev."},
+                {"sm", "N",
+                 "Show which banks of this SM's shared memory collide, and its worst instructions; for --accesses, "
+                 "--timeline and a trace's block, too. Else SM 0, and --timeline takes the SM that takes longest."},
+                {"accesses", "FILE",
+                 "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV."}});
 }
 
 // ---- reports --------------------------------------------------------------------------------------------------------
@@ -696,33 +692,41 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
   return answer.simulation ? 0 : 1;
 }
 
-}  // namespace
+std::vector<OptionGroup> simulate_options() {
+  return {chip_options(),
+          network_options(),
+          plan_options(),
+          whole_plan_option(),
+          file_options(),
+          training_options(),
+          feed_forward_options({"images"}),
+          simulator_options(),
+          output_options()};
+}
 
-int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), plan_options(), whole_plan_option(), file_options(),
-                     training_options(), feed_forward_options({"images"}), simulator_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
-  if (asks_feed_forward(*options, {network_options(), plan_options(), file_options()})) {
-    if (options->given("without")) {
+int run_simulate(const Options& options) {
+  if (asks_feed_forward(options, {network_options(), plan_options(), file_options()})) {
+    if (options.given("without")) {
       throw InputError("--without changes times, and --network says none");
     }
-    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options).threads);
+    return simulate_feed_forward(options, read_chip(options).chip, read_simulation(options).threads);
   }
-  if (asks_training(*options)) {
-    refuse_beside(*options, "mode", {file_options()}, {});
-    return simulate_training(*options, read_chip(*options), read_training(*options), read_simulation(*options));
+  if (asks_training(options)) {
+    refuse_beside(options, "mode", {file_options()}, {});
+    return simulate_training(options, read_chip(options), read_training(options), read_simulation(options));
   }
-  if (!options->given("trace") && options->given("configurations")) {
-    return simulate_many(*options);
+  if (!options.given("trace") && options.given("configurations")) {
+    return simulate_many(options);
   }
-  const ChipFile chip = read_chip(*options);
-  const SimulationOptions simulation = read_simulation(*options);
-  return options->given("trace") ? simulate_trace(*options, chip, simulation)
-                                 : simulate_one(*options, chip, simulation);
+  const ChipFile chip = read_chip(options);
+  const SimulationOptions simulation = read_simulation(options);
+  return options.given("trace") ? simulate_trace(options, chip, simulation) : simulate_one(options, chip, simulation);
 }
+
+}  // namespace
+
+const Verb kSimulateVerb{
+    "simulate", "Replay one time step, address by address and cycle by cycle, or a trace from a file.",
+    "onchip simulate --hidden 2304 --density 30% --timeline step.json", simulate_options, run_simulate};
 
 }  // namespace onchip

@@ -43,8 +43,6 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 struct SweepOptions {
   RowFormat format = RowFormat::csv;
   int threads = 1;
@@ -413,40 +411,30 @@ class Sweep {
 // ---- what is asked --------------------------------------------------------------------------------------------------
 
 OptionGroup sweep_options() {
-  OptionGroup group = option_group("Sweep");
-  const auto texts = [](const char* name) {
-    return po::value<std::vector<std::string>>()->composing()->value_name(name);
-  };
-  // clang-format off
-  group.add_options()
-      ("spec", text_option("FILE"), "Read axes and fixed keys from a TOML file; a bare word is one, too.")
-      ("axis", texts("KEY=VALUES"),
-       "Vary a key of chip, network or plan, e.g. hidden=512:8192:256 (from, to, step), batch=1:64:x2 (times 2), "
-       "density=0.01:1:log9 (9 values), cell=lstm,gru, sm.clock=+0%,+10%, hidden=@nets.csv:hidden (a column); "
-       "'KEY=VALUES; KEY=VALUES' moves keys together; repeatable, the last axis varies fastest.")
-      ("where", text_option("EXPRESSION"), "Leave out rows of which this is false, e.g. 'fits && step_us < 5'.")
-      ("column", texts("NAME=EXPRESSION"),
-       "Add a column, e.g. 'us_per_sample=step_us/batch', or a number by its name, e.g. gather_us; repeatable.")
-      ("engine", text_option("NAME")->default_value("model"),
-       "Ask the model, the simulator or, on this machine's GPU, measure.")
-      ("rows", text_option("KIND")->default_value("exact"),
-       "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: faster).")
-      ("keep-front", text_option("OBJECTIVES"),
-       "Keep only the Pareto front, e.g. step_us:min,hidden:max; see pareto.")
-      ("threads", text_option("N"), "Use this many threads (default: all cores); the rows do not depend on it.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Sweep",
+      {{"spec", "FILE", "Read axes and fixed keys from a TOML file; a bare word is one, too."},
+       {"axis", "KEY=VALUES...",
+        "Vary a key of chip, network or plan, e.g. hidden=512:8192:256 (from, to, step), batch=1:64:x2 (times 2), "
+        "density=0.01:1:log9 (9 values), cell=lstm,gru, sm.clock=+0%,+10%, hidden=@nets.csv:hidden (a column); "
+        "'KEY=VALUES; KEY=VALUES' moves keys together; repeatable, the last axis varies fastest."},
+       {"where", "EXPRESSION", "Leave out rows of which this is false, e.g. 'fits && step_us < 5'."},
+       {"column", "NAME=EXPRESSION...",
+        "Add a column, e.g. 'us_per_sample=step_us/batch', or a number by its name, e.g. gather_us; repeatable."},
+       {"engine", "NAME", "Ask the model, the simulator or, on this machine's GPU, measure.", "model"},
+       {"rows", "KIND",
+        "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: faster).",
+        "exact"},
+       {"keep-front", "OBJECTIVES", "Keep only the Pareto front, e.g. step_us:min,hidden:max; see pareto."},
+       {"threads", "N", "Use this many threads (default: all cores); the rows do not depend on it."}});
 }
 
 OptionGroup sweep_output_options() {
-  OptionGroup group = option_group("Output");
-  // clang-format off
-  group.add_options()
-      ("output,o", text_option("FILE"),
-       "Append rows to a .csv or .jsonl file, with a manifest beside it; the same command goes on where it was ended.")
-      ("format", text_option("FORMAT"), "Write csv or jsonl (default: by the extension of -o, else csv).");
-  // clang-format on
-  return group;
+  return option_group("Output",
+                      {{"output,o", "FILE",
+                        "Append rows to a .csv or .jsonl file, with a manifest beside it; the same command goes on "
+                        "where it was ended."},
+                       {"format", "FORMAT", "Write csv or jsonl (default: by the extension of -o, else csv)."}});
 }
 
 template <typename Read>
@@ -537,7 +525,7 @@ SweepOptions read_sweep_options(const Options& options) {
   }
   const std::string format = options.given("format") ? options.text("format") : extension == ".jsonl" ? "jsonl" : "csv";
   read.format = static_cast<RowFormat>(options.choice("format", format, {"csv", "jsonl"}));
-  read.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
+  read.threads = options.count("threads", 4096, all_cores());
   return read;
 }
 
@@ -590,25 +578,21 @@ PlannedNetwork measured(const Chip& chip, const Configuration& configuration, co
 }
 #endif
 
-}  // namespace
+std::vector<OptionGroup> all_sweep_options() {
+  return {sweep_options(),     chip_options(),          network_options(),  plan_options(),
+          whole_plan_option(), whole_network_options(), training_options(), feed_forward_options(),
+          granule_option(),    sweep_output_options()};
+}
 
-int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
+int run_sweep(const Options& options) {
   constexpr int kInterrupted = 130;  // as a shell says of what SIGINT ended
-  const auto options = parse_options(
-      verb, arguments,
-      {sweep_options(), chip_options(), network_options(), plan_options(), whole_plan_option(), whole_network_options(),
-       training_options(), feed_forward_options(), granule_option(), sweep_output_options()},
-      "spec");
-  if (!options) {
-    return 0;
-  }
   const Ranks ranks;
-  const auto read = ranks.together([&] { return std::pair(read_spec(*options), read_sweep_options(*options)); });
+  const auto read = ranks.together([&] { return std::pair(read_spec(options), read_sweep_options(options)); });
   if (!read) {
     return 0;
   }
   auto [spec, sweep_options] = *read;
-  sweep_options.command = command_line(program_invocation_name, verb, arguments);
+  sweep_options.command = options.command(program_invocation_name);
   if (spec.engine == "simulator") {
     sweep_options.engine = simulated;
   }
@@ -626,5 +610,15 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 #endif
   return Sweep(spec, sweep_options, ranks).run() ? 0 : kInterrupted;
 }
+
+}  // namespace
+
+const Verb kSweepVerb{
+    "sweep",
+    "Answer for every combination of values on axes of chip, network and plan, row by row into a file.",
+    "onchip sweep --axis hidden=512:8192:256 --axis density=0.01,0.05,0.1 -o sweep.csv",
+    all_sweep_options,
+    run_sweep,
+    "spec"};
 
 }  // namespace onchip
