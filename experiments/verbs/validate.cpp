@@ -100,11 +100,7 @@ void compare_machine_code(std::span<ValidationRow> rows, const std::filesystem::
       of.push_back(&row);
     }
   }
-  Progress progress;
-  const auto show = [&](std::size_t done, std::size_t all) {
-    progress.show(file.filename().string() + ": compiling " + std::to_string(done) + " of " + std::to_string(all));
-  };
-  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/false, show);
+  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/false, file);
   for (std::size_t i = 0; i < of.size(); ++i) {
     const CodeAnswer answer = comparisons[i].answer;
     of[i]->machine_code = answer;
