@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip calibrate: microbenchmarks on this machine's GPU, or their stored rows, become a chip file.
 #include "experiments/calibration/chip_rewrite.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/measurement/manifest.hpp"
@@ -204,12 +205,8 @@ std::vector<MicrobenchRow> read_rows(const std::filesystem::path& path) {
   const CsvReader file(path);
   std::vector<MicrobenchRow> rows;
   for (std::size_t i = 0; i < file.size(); ++i) {
-    const double samples = file.number(i, "samples");
-    if (!(samples >= 0 && samples < 1e9)) {
-      file.fail(i, "column 'samples': found " + in_quotes(file.text(i, "samples")) + ": expected a whole number");
-    }
     rows.push_back({file.text(i, "bench"), file.text(i, "parameters"), file.number(i, "value"), file.number(i, "low"),
-                    file.number(i, "high"), file.text(i, "unit"), static_cast<int>(samples),
+                    file.number(i, "high"), file.text(i, "unit"), static_cast<int>(read_whole(file, i, "samples")),
                     file.number(i, "predicted")});
   }
   return rows;

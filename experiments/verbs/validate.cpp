@@ -472,7 +472,7 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
     say(std::to_string(i + 1) + " of " + std::to_string(file.size()) + ": " + row.network);
     try {
       const auto activity = known.activity(row.network, {.images = file.text(i, "images")});
-      row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
+      row.gpus = file.has("gpus") ? static_cast<int>(read_whole(file, i, "gpus")) : 1;
       const Activity share = largest_share(*activity, row.gpus);
       const auto network = known.network(row.network);
       const auto plan = parse_feed_forward_plan(row.way);
