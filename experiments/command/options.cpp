@@ -32,10 +32,7 @@ namespace po = boost::program_options;
   if (const auto* unknown = dynamic_cast<const po::unknown_option*>(&error)) {
     const std::string name = unknown->get_option_name();
     const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-    std::vector<std::string> names;
-    for (const auto& option : all.options()) {
-      names.push_back(option->long_name());
-    }
+    const std::vector<std::string> names = names_of({all});
     std::string as_field = bare;
     std::ranges::replace(as_field, '-', '_');
     if (std::string today(new_name(as_field)); !today.empty()) {
@@ -80,6 +77,16 @@ OptionGroup option_group(const char* title, const std::vector<OptionRow>& option
     }
   }
   return group;
+}
+
+std::vector<std::string> names_of(const std::vector<OptionGroup>& groups) {
+  std::vector<std::string> names;
+  for (const OptionGroup& group : groups) {
+    for (const auto& option : group.options()) {
+      names.push_back(option->long_name());
+    }
+  }
+  return names;
 }
 
 std::string shell_line(const std::vector<std::string>& words) {
@@ -154,6 +161,14 @@ int Options::choice(const std::string& name, std::string_view found,
     throw InputError("--" + name + ": found " + in_quotes(found) + ": expected " + joined(names, ", ", " or "));
   }
   return static_cast<int>(place - names.begin());
+}
+
+void Options::refuse(const std::vector<std::string>& names, const std::string& why, bool when) const {
+  for (const std::string& name : names) {
+    if (when && given(name)) {
+      throw InputError("--" + name + ' ' + why);
+    }
+  }
 }
 
 OptionGroup options_of(const Verb& verb) {
@@ -338,9 +353,7 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
     network.hidden = static_cast<int>(options.whole("hidden", 1, kMaxHidden));
   }
   if (options.given("weights")) {
-    if (options.given("mask")) {
-      throw InputError("--mask contradicts --weights: the file has the non-zeros");
-    }
+    options.refuse({"mask"}, "contradicts --weights: the file has the non-zeros");
     const int hidden = network.hidden;
     const double density = network.density;
     configuration.weights_file = options.text("weights");
@@ -355,20 +368,16 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
       throw InputError("--density " + format_number(density) + " contradicts --weights: the matrix has " +
                        format_number(std::round(network.density * 1e4) / 1e4));
     }
-  } else if (options.given("tensor") || options.given("transpose")) {
-    throw InputError(std::string(options.given("tensor") ? "--tensor" : "--transpose") + " needs --weights");
-  } else if (needs_hidden && !options.given("hidden")) {
-    throw InputError("how large is the network? expected --hidden N or --weights FILE");
+  } else {
+    options.refuse({"tensor", "transpose"}, "needs --weights");
+    if (needs_hidden && !options.given("hidden")) {
+      throw InputError("how large is the network? expected --hidden N or --weights FILE");
+    }
   }
   configuration.constraints = read_constraints(options);
   const std::string plan = options.text("mode") == "train" ? "" : options.text("plan");  // of a whole step
   if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
-    const OptionGroup group = plan_options();
-    for (const auto& option : group.options()) {
-      if (options.given(option->long_name())) {
-        throw InputError("--" + option->long_name() + " contradicts --plan: a whole plan says it all");
-      }
-    }
+    options.refuse(names_of({plan_options()}), "contradicts --plan: a whole plan says it all");
     if (network.hidden == 0) {
       throw InputError("--plan needs --hidden or --weights: a plan is for one size");
     }

@@ -33,6 +33,8 @@ struct OptionRow {
 // Help is as wide as the terminal, up to 100 columns.
 OptionGroup option_group(const char* title, const std::vector<OptionRow>& options);
 
+std::vector<std::string> names_of(const std::vector<OptionGroup>& groups);
+
 // What the user said, word for word, as a shell takes it.
 std::string shell_line(const std::vector<std::string>& words);
 
@@ -48,6 +50,8 @@ class Options {
   int count(const std::string& name, int most, int otherwise) const;  // from 1 on; where it is not given otherwise
   double share(const std::string& name) const;                        // 0.3 or 30%: more than 0, at most 1
   int choice(const std::string& name, std::string_view found, std::initializer_list<std::string_view> names) const;
+  // Throws InputError "--NAME WHY" for the first of these that is given, where it must not be.
+  void refuse(const std::vector<std::string>& names, const std::string& why, bool when = true) const;
   // That they were given with.
   std::string command(const std::string& program = "onchip") const { return program + ' ' + words_; }
 

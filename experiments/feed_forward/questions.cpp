@@ -37,9 +37,7 @@ ImagesAsked read_images_asked(const Options& options) {
     asked.images = options.text("images");
   }
   if (options.given("alive")) {
-    if (options.given("sample")) {
-      throw InputError("--sample contradicts --alive, for which no image is computed");
-    }
+    options.refuse({"sample"}, "contradicts --alive, for which no image is computed");
     asked.alive = options.text("alive") == "all" ? 1 : options.share("alive");
   }
   asked.sample = options.count("sample", std::numeric_limits<int>::max(), 0);
@@ -66,19 +64,12 @@ std::string network_text(const Options& options) {
 
 void refuse_beside(const Options& options, const std::string& with, const std::vector<OptionGroup>& groups,
                    std::initializer_list<const char*> names) {
-  std::vector<std::string> refused(names.begin(), names.end());
-  for (const OptionGroup& group : groups) {
-    for (const auto& option : group.options()) {
-      if (option->long_name() != "transpose" || !with.starts_with("network")) {  // of any file
-        refused.push_back(option->long_name());
-      }
-    }
+  std::vector<std::string> refused = names_of(groups);
+  if (with.starts_with("network")) {
+    std::erase(refused, "transpose");  // of any file
   }
-  for (const std::string& option : refused) {
-    if (options.given(option)) {
-      throw InputError("--" + option + " contradicts --" + with);
-    }
-  }
+  refused.insert(refused.begin(), names.begin(), names.end());
+  options.refuse(refused, "contradicts --" + with);
 }
 
 bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
@@ -87,9 +78,7 @@ bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& o
     return true;
   }
   for (const auto& [name, argument, help] : kBeside) {
-    if (options.given(std::string(name))) {
-      throw InputError("--" + std::string(name) + " needs --network");
-    }
+    options.refuse({std::string(name)}, "needs --network");
   }
   return false;
 }

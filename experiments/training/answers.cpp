@@ -24,13 +24,9 @@ OptionGroup training_options() {
 }
 
 TrainingQuestion read_training_question(const Options& options, bool needs_hidden) {
-  const OptionGroup of_plan = plan_options();
-  for (const auto& option : of_plan.options()) {
-    if (option->long_name() != "family" && options.given(option->long_name())) {
-      throw InputError("--" + option->long_name() +
-                       " is of one recurrence: with --mode train give a whole plan by --plan");
-    }
-  }
+  std::vector<std::string> of_plan = names_of({plan_options()});
+  std::erase(of_plan, "family");
+  options.refuse(of_plan, "is of one recurrence: with --mode train give a whole plan by --plan");
   TrainingQuestion question{{}, read_configuration(options, needs_hidden), read_stack(options).value_or(Stack{}), {}};
   if (!options.given("density") && !options.given("mask") && !options.given("weights")) {
     question.configuration.network.density = 1;
@@ -60,9 +56,7 @@ AskedTraining asked_of(const TrainingQuestion& question) {
 
 bool asks_training(const Options& options) {
   const bool trains = options.choice("mode", options.text("mode"), {"inference", "train"}) == 1;
-  if (!trains && options.given("stash")) {
-    throw InputError("--stash needs --mode train");
-  }
+  options.refuse({"stash"}, "needs --mode train", !trains);
   return trains;
 }
 

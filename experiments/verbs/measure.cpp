@@ -92,56 +92,40 @@ bool compares_families(const Options& options) {
   return options.text("plan") == kAllPlans;
 }
 
-// Those of the names that are given, where they must not be.
-void refuse(const Options& options, bool when, std::initializer_list<const char*> names, const std::string& why) {
-  for (const char* name : names) {
-    if (when && options.given(name)) {
-      throw InputError("--" + std::string(name) + ' ' + why);
-    }
-  }
-}
-
 void refuse_contradictions(const Options& options) {
-  const bool trains = options.text("mode") == "train";
-  refuse(options, !trains || options.given("configurations"), {"plan-forward", "plan-backward"},
-         std::string("is of one training step: it needs --mode train") +
-             (trains ? ", and rows of a file say it themselves" : ""));
-  refuse(options, trains, {"network", "floor", "clocks", "capture", "interpret", "write"},
-         "is of inference: leave it out with --mode train");
-  refuse(options, !options.given("network"), {"no-check"}, "needs --network");
-  refuse(options, options.flag("interpret"), {"baselines", "floor", "clocks", "repeats", "compile-only"},
-         "contradicts --interpret: nothing runs on a GPU, and nothing is timed");
-  refuse(options, compares_families(options), {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
-         "takes one plan, not 'all'");
+  const bool trains = options.text("mode") == "train", are_families = compares_families(options);
+  options.refuse({"plan-forward", "plan-backward"},
+                 std::string("is of one training step: it needs --mode train") +
+                     (trains ? ", and rows of a file say it themselves" : ""),
+                 !trains || options.given("configurations"));
+  options.refuse({"network", "floor", "clocks", "capture", "interpret", "write"},
+                 "is of inference: leave it out with --mode train", trains);
+  options.refuse({"no-check"}, "needs --network", !options.given("network"));
+  options.refuse({"baselines", "floor", "clocks", "repeats", "compile-only"},
+                 "contradicts --interpret: nothing runs on a GPU, and nothing is timed", options.flag("interpret"));
+  options.refuse({"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}, "takes one plan, not 'all'",
+                 are_families);
   if (read_stack(options) && !trains) {
     for (const char* what :
          {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
-      if (options.given(what) && (what != std::string_view("plan") || compares_families(options))) {
-        throw InputError("--layers, --bidirectional and --input time one whole network with one plan: leave --" +
-                         std::string(what) + " out");
-      }
+      options.refuse({what},
+                     "is of one layer, and --layers, --bidirectional and --input time one whole network with one "
+                     "plan: leave --" +
+                         std::string(what) + " out",
+                     what != std::string_view("plan") || are_families);
     }
   }
-  if (compares_families(options) && options.given("family")) {
-    throw InputError("--family contradicts --plan all, which compares them");
-  }
+  options.refuse({"family"}, "contradicts --plan all, which compares them", are_families);
   if (options.given("configurations")) {
-    for (const OptionGroup& group : {network_options(), plan_options(), whole_plan_option()}) {
-      for (const auto& option : group.options()) {
-        if (options.given(option->long_name()) && !(option->long_name() == "plan" && compares_families(options))) {
-          throw InputError("--" + option->long_name() + " contradicts --configurations: the rows of the file say it");
-        }
-      }
-    }
-    if (!trains && (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
-                    options.given("capture"))) {
-      throw InputError(
-          "--baselines, --compile-only, --interpret and --capture take one configuration, not a file of them");
-    }
+    std::vector<std::string> of_rows = names_of({network_options(), plan_options(), whole_plan_option()});
+    std::erase(of_rows, are_families ? "plan" : "");
+    options.refuse(of_rows, "contradicts --configurations: the rows of the file say it");
+    options.refuse({"baselines", "compile-only", "interpret", "capture"}, "takes one configuration, not a file of them",
+                   !trains);
   }
-  refuse(options, options.flag("compile-only"), {"baselines", "capture"}, "contradicts --compile-only: nothing runs");
-  refuse(options, !options.flag("compile-only"), {"arch", "write"},
-         "needs --compile-only: a measurement is on this machine's GPU");
+  options.refuse({"baselines", "capture"}, "contradicts --compile-only: nothing runs", options.flag("compile-only"));
+  options.refuse({"arch", "write"}, "needs --compile-only: a measurement is on this machine's GPU",
+                 !options.flag("compile-only"));
 }
 
 // ---- without times: each writes its answer and returns the exit status ----------------------------------------------
@@ -529,7 +513,7 @@ MeasureOptions read_measure_options(const Options& options) {
 
 int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {
   refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "write", "arch"});
-  refuse(options, options.flag("no-check"), {"interpret", "compile-only", "image-order"}, "contradicts --no-check");
+  options.refuse({"interpret", "compile-only", "image-order"}, "contradicts --no-check", options.flag("no-check"));
   const std::string network = network_text(options);
   const std::string images = options.given("images")     ? options.text("images")
                              : options.flag("interpret") ? "digits:32"
@@ -557,7 +541,7 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
       .survivors_first = options.given("image-order") &&
                          options.choice("image-order", options.text("image-order"), {"given", "survivors-first"}) == 1};
   if (options.flag("interpret")) {
-    refuse(options, true, {"gpus", "split", "image-order"}, "contradicts --interpret");
+    options.refuse({"gpus", "split", "image-order"}, "contradicts --interpret");
     return interpret_feed_forward(chip, network, images, plan, measure_options, output);
   }
   if (are_ways) {
@@ -614,16 +598,16 @@ int run_measure(const Options& options) {
   const Configuration& configuration = configurations.front();
   if (configurations.size() > 1) {
     const bool is_csv = !options.given("format") || options.text("format") == "csv";
-    refuse(options, true, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
-           "is of one tensor: name it by --tensor");
-    refuse(options, !is_csv, {"format"}, "is of one tensor, several are rows of CSV: name it by --tensor");
+    options.refuse({"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+                   "is of one tensor: name it by --tensor");
+    options.refuse({"format"}, "is of one tensor, several are rows of CSV: name it by --tensor", !is_csv);
     Output output(options);
     return measure_each(configurations, configuration.weights_file, options, chip, measure_options, output);
   }
   measure_options.seed = configuration.seed;
   const bool is_of_library = !configuration.family().empty() && !find_family(configuration.family()).is_on_chip;
-  refuse(options, is_of_library, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
-         "takes a plan of a kernel, not a library's");
+  options.refuse({"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+                 "takes a plan of a kernel, not a library's", is_of_library);
   Output output(options);
   if (const std::optional<Stack> stack = read_stack(options)) {
     return measure_whole_network(chip, configuration, *stack, measure_options, output);

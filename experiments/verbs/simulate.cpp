@@ -565,12 +565,10 @@ int simulate_trace(const Options& options, const ChipFile& file, const Simulatio
   Output output(options);
   const Chip& chip = file.chip;
   const std::vector<std::filesystem::path> paths = kernels_of(options.text("trace"));
-  for (const char* option : {"record", "timeline", "accesses", "sm"}) {
-    if (paths.size() > 1 && options.given(option)) {
-      throw InputError("--" + std::string(option) + " is of one kernel, but the list has " +
-                       std::to_string(paths.size()) + ": name a trace of it, such as '" + paths[0].string() + "'");
-    }
-  }
+  options.refuse({"record", "timeline", "accesses", "sm"},
+                 "is of one kernel, but the list has " + std::to_string(paths.size()) +
+                     ": name a trace of it, such as '" + paths[0].string() + "'",
+                 paths.size() > 1);
   Report report = simulate_kernel(paths[0], options, chip, simulation);
   if (paths.size() > 1) {
     report.json = {{"kernels", Json::array({report.json})}, {"cycles", report.json["cycles"]}};
@@ -706,9 +704,7 @@ std::vector<OptionGroup> simulate_options() {
 
 int run_simulate(const Options& options) {
   if (asks_feed_forward(options, {network_options(), plan_options(), file_options()})) {
-    if (options.given("without")) {
-      throw InputError("--without changes times, and --network says none");
-    }
+    options.refuse({"without"}, "changes times, and --network says none");
     return simulate_feed_forward(options, read_chip(options).chip, read_simulation(options).threads);
   }
   if (asks_training(options)) {

@@ -407,9 +407,7 @@ Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
 
 int validate_trainings(const Options& options, std::span<const std::filesystem::path> files,
                        std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
-  if (options.given("machine-code")) {
-    throw InputError("--machine-code is of inference; these files are of training steps");
-  }
+  options.refuse({"machine-code"}, "is of inference; these files are of training steps");
   std::vector<ScoredRow> rows;
   std::vector<RecurrenceRow> recurrences;
   for (const std::filesystem::path& path : files) {
@@ -547,11 +545,7 @@ Report report(const Inferences& inferences, const Accuracy& all, std::span<const
 
 int validate_inferences(const Options& options, std::span<const std::filesystem::path> files,
                         std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
-  for (const char* what : {"simulate", "machine-code"}) {
-    if (options.given(what)) {
-      throw InputError("--" + std::string(what) + " is of recurrent networks; these files are of feed-forward ones");
-    }
-  }
+  options.refuse({"simulate", "machine-code"}, "is of recurrent networks; these files are of feed-forward ones");
   Inferences inferences;
   KnownFeedForward known;
   Progress progress;
