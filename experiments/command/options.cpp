@@ -7,6 +7,7 @@
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 #include "model/base/joined.hpp"
+#include "model/base/number.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <iterator>
@@ -118,13 +118,12 @@ std::vector<std::string> Options::list(const std::string& name) const {
 
 std::int64_t Options::whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const {
   const std::string found = text(name);
-  std::int64_t value = 0;
-  const auto [end, problem] = std::from_chars(found.data(), found.data() + found.size(), value);
-  if (problem != std::errc{} || end != found.data() + found.size() || value < minimum || value > maximum) {
+  const auto value = number_in<std::int64_t>(found);
+  if (!value || *value < minimum || *value > maximum) {
     throw InputError("--" + name + ": found " + in_quotes(found) + ": expected a whole number from " +
                      std::to_string(minimum) + " to " + std::to_string(maximum));
   }
-  return value;
+  return *value;
 }
 
 int Options::count(const std::string& name, int most, int otherwise) const {
@@ -136,22 +135,18 @@ double Options::share(const std::string& name) const {
   std::string_view number = given;
   const auto trim = [&] { number = number.substr(0, number.find_last_not_of(' ') + 1); };
   trim();
-  double divisor = 1;
-  if (number.ends_with('%')) {
-    number.remove_suffix(1);
-    trim();
-    divisor = 100;
-  }
-  double value = 0;
-  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (problem != std::errc{} || end != number.data() + number.size() || number.empty()) {
+  const bool is_percent = number.ends_with('%');
+  number.remove_suffix(is_percent ? 1 : 0);
+  trim();
+  const auto value = number_in<double>(number);
+  if (!value) {
     throw InputError("--" + name + ": found " + in_quotes(given) + ": expected a number such as 0.3 or 30%");
   }
-  value /= divisor;
-  if (!(value > 0 && value <= 1)) {
+  const double share = is_percent ? *value / 100 : *value;
+  if (!(share > 0 && share <= 1)) {
     throw InputError("--" + name + ": found " + in_quotes(given) + ": expected more than 0 and at most 1 (100%)");
   }
-  return value;
+  return share;
 }
 
 int Options::choice(const std::string& name, std::string_view found,

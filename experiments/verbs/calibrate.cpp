@@ -253,9 +253,7 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
 }
 
 Rows stored_rows(const Options& options, const std::string& expected_architecture) {
-  if (options.given("data") || options.given("only")) {
-    throw InputError("--data and --only contradict --from: the rows are stored already");
-  }
+  options.refuse({"data", "only"}, "contradicts --from: the rows are stored already");
   const std::filesystem::path file = options.text("from");
   const Manifest manifest = read_manifest(manifest_path(file));
   check_architecture(manifest, expected_architecture);

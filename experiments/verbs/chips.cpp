@@ -201,9 +201,7 @@ int run_chips(const Options& options) {
   for (const std::string& name : options.list("chip")) {
     chips.push_back(with_changes(named_chip(name), options));
   }
-  if (chips.empty() && options.given("set")) {
-    throw InputError("--set needs a chip: 'onchip chips NAME --set KEY=QUANTITY'");
-  }
+  options.refuse({"set"}, "needs a chip: 'onchip chips NAME --set KEY=QUANTITY'", chips.empty());
   const std::string format = options.text("format");
   if (format == "toml" || (format.empty() && options.text("output").ends_with(".toml"))) {
     if (chips.size() != 1) {

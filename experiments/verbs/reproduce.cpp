@@ -427,12 +427,8 @@ int run_reproduce(const Options& options) {
   if (names.empty()) {
     throw InputError("expected 'list', 'all' or the name of a claim");
   }
-  if (options.flag("page") && options.given("format")) {
-    throw InputError("--page contradicts --format: it is Markdown");
-  }
-  if (options.given("measure") && options.given("rows")) {
-    throw InputError("--measure contradicts --rows: both say where measured values come from");
-  }
+  options.refuse({"format"}, "contradicts --page: that is Markdown", options.flag("page"));
+  options.refuse({"rows"}, "contradicts --measure: both say where measured values come from", options.given("measure"));
   const std::vector<Recipe> recipes = chosen(
       read_recipes(options.given("recipes") ? std::filesystem::path(options.text("recipes")) : shipped_recipes()),
       names);

@@ -462,9 +462,8 @@ SweepSpec read_spec(const Options& options) {
     std::ranges::replace(option, '_', '-');
     keys.emplace_back(option, field.name);
   }
-  if (options.flag("transpose") && !options.given("network")) {
-    throw InputError("--transpose of a sweep needs --network: a sweep takes recurrent weights as they lie");
-  }
+  options.refuse({"transpose"}, "of a sweep needs --network: a sweep takes recurrent weights as they lie",
+                 !options.given("network"));
   for (const auto& [option, key] : keys) {
     const std::string text =
         option == "network" && options.given(option) ? network_text(options) : options.text(option);
