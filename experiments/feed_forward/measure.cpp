@@ -14,6 +14,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/runtime/timing.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
@@ -29,7 +30,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -267,10 +267,6 @@ void time_libraries(const Chip& chip, const InferenceTask& task, const MeasureOp
 }
 
 // ---- what they say --------------------------------------------------------------------------------------------------
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // What the GPU with the most image-layers computes, over what each of them does on average.
 double imbalance(const std::vector<int>& end_layers, const std::vector<Inference>& each) {
@@ -600,9 +596,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
                          const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   const FeedForward network = read_network(network_text);
-  const auto checking = std::chrono::steady_clock::now();
+  const double checking = wall_seconds();
   InferenceTask task = inference_task(network, images_text, options);
-  const double reference_s = seconds_since(checking);
+  const double reference_s = wall_seconds() - checking;
   if (on_gpus.survivors_first) {
     task.images = with_first(task.images, task.categories.value());
     std::iota(task.categories->begin(), task.categories->end(), 0);
@@ -610,10 +606,10 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   options.say("planning " + network.name);
   const InferenceTarget target = target_of(chip.chip);
   const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
-  const auto planning = std::chrono::steady_clock::now();
+  const double planning = wall_seconds();
   const PlannedProgram planned =
       plan_inference(network, target, plan_images(of_share), constraints, {.takes_lists = !of_share.are_binary});
-  const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
+  const double planning_s = wall_seconds() - planning;  // with what is compiled to see that it does not spill
   options.say("compiling and loading " + network.name);
   if (const int have = gpu_count(); on_gpus.gpus > have) {
     throw InputError("--gpus " + std::to_string(on_gpus.gpus) + ": this machine has " + std::to_string(have));

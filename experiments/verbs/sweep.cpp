@@ -8,6 +8,7 @@
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
@@ -29,7 +30,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -55,10 +55,6 @@ struct SweepOptions {
 
 constexpr std::uint64_t kMostAtOnce = 1 << 17;  // rows in memory, of all processes
 constexpr double kRoundSeconds = 0.25;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
@@ -119,20 +115,21 @@ double sampled_rate(RowComputer& computer, std::uint64_t rows) {
       computer.append_to(text);
     }
   };
-  const double start = seconds();
+  const double start = wall_seconds();
   compute(0);  // and what all rows have in common
-  const double begin = seconds();
+  const double begin = wall_seconds();
   std::uint64_t sampled = 0;
   const std::uint64_t of_run = std::clamp<std::uint64_t>(rows / kRuns, 1, kOfRun);
   for (std::uint64_t run = 0; run < kRuns; ++run) {
     const std::uint64_t first =
         static_cast<std::uint64_t>(static_cast<double>(rows - of_run) * static_cast<double>(run) / (kRuns - 1));
-    for (std::uint64_t i = 0; i < of_run && seconds() - begin < kSeconds * static_cast<double>(run + 1) / kRuns; ++i) {
+    for (std::uint64_t i = 0; i < of_run && wall_seconds() - begin < kSeconds * static_cast<double>(run + 1) / kRuns;
+         ++i) {
       compute(first + i);
       ++sampled;
     }
   }
-  const double now = seconds();
+  const double now = wall_seconds();
   return sampled > 0 ? static_cast<double>(sampled) / std::max(1e-9, now - begin) : 1 / (now - start);
 }
 
@@ -206,10 +203,10 @@ class Sweep {
       announce();
     }
     const Interrupts interrupts;
-    begin_ = checkpointed_ = seconds();
+    begin_ = checkpointed_ = wall_seconds();
     first_ = next_;
     while (const std::uint64_t of_stretch = next_round()) {
-      const double round_begin = seconds();
+      const double round_begin = wall_seconds();
       const std::optional<std::string> mine = compute(of_stretch);
       if (!mine) {
         return true;
@@ -336,9 +333,9 @@ class Sweep {
         }
       }
       constexpr double kCheckpointSeconds = 5;
-      if (keeps_front_ && file_ && (!is_whole || seconds() - checkpointed_ > kCheckpointSeconds)) {
+      if (keeps_front_ && file_ && (!is_whole || wall_seconds() - checkpointed_ > kCheckpointSeconds)) {
         checkpoint(done_);
-        checkpointed_ = seconds();
+        checkpointed_ = wall_seconds();
       }
     } catch (const InputError&) {
       problem_ = std::current_exception();
@@ -346,7 +343,7 @@ class Sweep {
   }
 
   void show(double round_begin) {
-    const double now = seconds();
+    const double now = wall_seconds();
     rate_ = static_cast<double>(done_ - next_) / std::max(1e-6, now - round_begin) / workers_;
     next_ = done_;
     const double mean = static_cast<double>(next_ - first_) / std::max(1e-6, now - begin_);

@@ -7,9 +7,11 @@
 #include "model/base/units.hpp"
 #include "model/explore/front.hpp"
 #include "model/families/workload.hpp"
+#include "model/plan/plan_text.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -23,11 +25,7 @@ std::string trim(std::string_view text) {
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(trim(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  std::ranges::transform(split_text(text, separator), std::back_inserter(parts), trim);
   return parts;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/feed_forward/feed_forward.hpp"
 
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -44,7 +44,7 @@ std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNet
 }  // namespace
 
 ExaminedNetwork examine(const FeedForward& network) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = wall_seconds();
   ExaminedNetwork examined{network.name, network.layers(), {}};
   examined.network = network;
   const NetworkStructure& structure = examined.blocks = find_structure(network);
@@ -59,7 +59,7 @@ ExaminedNetwork examine(const FeedForward& network) {
   } catch (const InputError& error) {
     examined.problem = error.what();
   }
-  examined.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  examined.seconds = wall_seconds() - begin;
   return examined;
 }
 
