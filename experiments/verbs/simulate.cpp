@@ -129,10 +129,6 @@ Json rounded_list(const std::vector<double>& values) {
 // Of a block's accesses, those that are shown.
 constexpr std::size_t kWorst = 10;
 
-std::string bar(double share) {
-  return std::string(static_cast<std::size_t>(std::clamp(std::round(40 * share), 0.0, 40.0)), '#');
-}
-
 Json to_json(const BlockAccesses& of) {
   Json json{{"sm", of.block}, {"words", Json::array()}, {"extra_wavefronts", Json::array()}, {"worst", Json::array()}};
   for (const BankUse& bank : of.banks) {
@@ -262,11 +258,6 @@ Json to_json(const Simulation& simulation) {
   return json;
 }
 
-std::string times_text(const Simulation& simulation) {
-  return fixed(simulation.step_us, 2) + " us (95 %: " + fixed(simulation.low_us, 2) + " to " +
-         fixed(simulation.high_us, 2) + ")";
-}
-
 // predict's keys, with the simulator's parts as terms, and more.
 Json to_json(const SimulatedCase& answer) {
   Json json = versioned(to_json(answer.planned));
@@ -338,7 +329,8 @@ std::string to_text(const SimulatedCase& answer) {
   const auto line = [&](const char* title, const std::string& value) {
     text += std::string(title) + std::string(10 - std::string_view(title).size(), ' ') + value + '\n';
   };
-  line("step", times_text(simulation) + ", " + fixed(simulation.step_us * planned.network.steps, 0) + " us for " +
+  line("step", time_text(simulation.step_us, simulation.low_us, simulation.high_us) + ", " +
+                   fixed(simulation.step_us * planned.network.steps, 0) + " us for " +
                    std::to_string(planned.network.steps) + " steps");
   line("predicted", fixed(planned.prediction.step_us, 2) + " us by the analytic model");
   line("floor",
@@ -368,8 +360,9 @@ Report report_step(const std::string& kernel, const Chip& chip, const Simulation
     report.csv.columns.push_back(std::string(kStepPartNames[i]) + "_us");
     report.csv.rows[0].push_back(significant(simulation.parts_us[i], 6));
   }
-  report.text = kernel + ": a recorded step of " + sms + " SMs on " + chip.name + ": " + times_text(simulation) +
-                "\n\n" + to_aligned(parts_table(simulation, nullptr)) + '\n' + to_text(banks);
+  report.text = kernel + ": a recorded step of " + sms + " SMs on " + chip.name + ": " +
+                time_text(simulation.step_us, simulation.low_us, simulation.high_us) + "\n\n" +
+                to_aligned(parts_table(simulation, nullptr)) + '\n' + to_text(banks);
   return report;
 }
 
