@@ -41,7 +41,6 @@
 #include <array>
 #include <filesystem>
 #include <future>
-#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <utility>
