@@ -2,7 +2,6 @@
 #include "experiments/feed_forward/questions.hpp"
 
 #include "experiments/command/progress.hpp"
-#include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
