@@ -188,19 +188,14 @@ Table rows(std::span<const Replication> replications) {
         row.resize(row.size() + 5);
       } else {
         const Recurrent& network = recipe.networks[i];
-        for (std::string word :
-             {std::string(info(network.cell).name), network.hidden > 0 ? std::to_string(network.hidden) : "",
-              std::to_string(network.batch), format_number(network.density),
-              std::string(info(network.precision).name)}) {
-          row.push_back(std::move(word));
-        }
+        row.insert(row.end(), {std::string(info(network.cell).name),
+                               network.hidden > 0 ? std::to_string(network.hidden) : "", std::to_string(network.batch),
+                               format_number(network.density), std::string(info(network.precision).name)});
       }
       const auto value = [&](const Column& column) { return column.values.empty() ? "" : cell(column.values[i]); };
-      for (std::string word :
-           {value(there(of)), here(of).chip, value(here(of)), value(measured(of)), std::to_string(of.rows),
-            of.knows_stale ? std::to_string(of.stale.size()) : "", recipe.plot}) {
-        row.push_back(std::move(word));
-      }
+      row.insert(row.end(),
+                 {value(there(of)), here(of).chip, value(here(of)), value(measured(of)), std::to_string(of.rows),
+                  of.knows_stale ? std::to_string(of.stale.size()) : "", recipe.plot});
       table.rows.push_back(std::move(row));
     }
   }

@@ -40,10 +40,11 @@ int run_what_if(const Options& options) {
   const auto targets = options.list("target"), vary = options.list("vary"), prices = options.list("price");
   const bool is_backwards = !targets.empty() || !vary.empty() || !prices.empty();
   Output output(options);
-  const Question base = read_question(options, is_backwards ? read_chip(options) : read_base_chip(options),
-                                      {.hidden = false,
-                                       .recurrent = {network_options(), plan_options(), granule_option(),
-                                                     whole_network_options(), training_options()}});
+  const Question base = read_questions(options, is_backwards ? read_chip(options) : read_base_chip(options),
+                                       {.hidden = false,
+                                        .recurrent = {network_options(), plan_options(), granule_option(),
+                                                      whole_network_options(), training_options()}})
+                            .front();
   if (std::holds_alternative<RecurrentQuestion>(base)) {
     refuse_stack(options);
   }

@@ -209,6 +209,13 @@ const SweptInfo& SweepSpec::swept() const {
   return said != kSwept.end() ? *said : kSwept.front();
 }
 
+void SweepSpec::for_each_key(const std::function<void(const KeyValues&)>& use) const {
+  std::ranges::for_each(fixed, use);
+  for (const Axis& axis : axes) {
+    std::ranges::for_each(axis.keys, use);
+  }
+}
+
 bool SweepSpec::varies(std::string_view key) const {
   return std::ranges::any_of(axes, [&](const Axis& axis) {
     return std::ranges::any_of(axis.keys, [&](const KeyValues& values) { return values.key.name == key; });
@@ -341,15 +348,11 @@ void finish(SweepSpec& spec) {
       throw InputError("'" + values.key.name + "' is fixed and an axis");
     }
   }
-  const auto check_needs = [&](const KeyValues& values) {
+  spec.for_each_key([&](const KeyValues& values) {
     if (values.key.needs_plan && !spec.has("plan")) {
       throw InputError("'" + values.key.name + "' needs 'plan': the planner chooses it");
     }
-  };
-  std::ranges::for_each(spec.fixed, check_needs);
-  for (const Axis& axis : spec.axes) {
-    std::ranges::for_each(axis.keys, check_needs);
-  }
+  });
   for (const char* key : {"family", "tier"}) {
     if (spec.has("plan") && spec.has(key)) {
       throw InputError("'" + std::string(key) + "' contradicts 'plan', which says it");
@@ -362,7 +365,7 @@ void finish(SweepSpec& spec) {
   if (spec.trains() && spec.has("network")) {
     throw InputError("'mode' contradicts 'network', a feed-forward network");
   }
-  const auto check_kind = [&](const KeyValues& values) {
+  spec.for_each_key([&](const KeyValues& values) {
     const Key& key = values.key;
     if (key.name == "plan" || key.name == "family") {
       const std::string& text = values.values.front().text;
@@ -379,11 +382,7 @@ void finish(SweepSpec& spec) {
     throw InputError("'" + key.name + "' " +
                      (swept.key.empty() ? "needs '" + std::string(meant->key) + "'"
                                         : "contradicts '" + std::string(swept.key) + "', " + std::string(swept.what)));
-  };
-  std::ranges::for_each(spec.fixed, check_kind);
-  for (const Axis& axis : spec.axes) {
-    std::ranges::for_each(axis.keys, check_kind);
-  }
+  });
   if (swept.is_models_only && (spec.engine != "model" || spec.rows != "exact")) {
     throw InputError("rows of " + std::string(swept.what) + " are the model's, of exact patterns");
   }
@@ -424,14 +423,15 @@ Json to_json(const SweepSpec& spec) {
     return value.is_factor ? format_number(value.number) + " times" : value.text;
   };
   Json json{{"fixed", Json::object()}, {"axes", Json::array()}};
-  const auto add_file = [&](const Key& key, const KeyValue& value) {
-    if (key.name == "weights") {
-      json["weights"][value.text] = fingerprint(InputFile(value.text).bytes());
+  spec.for_each_key([&](const KeyValues& values) {
+    for (const KeyValue& value : values.values) {
+      if (values.key.name == "weights") {
+        json["weights"][value.text] = fingerprint(InputFile(value.text).bytes());
+      }
     }
-  };
+  });
   for (const KeyValues& values : spec.fixed) {
     json["fixed"][values.key.name] = text_of(values.values.front());
-    add_file(values.key, values.values.front());
   }
   for (const Axis& axis : spec.axes) {
     Json keys = Json::object();
@@ -439,7 +439,6 @@ Json to_json(const SweepSpec& spec) {
       std::string all;
       for (const KeyValue& value : values.values) {
         all += text_of(value) + '\n';
-        add_file(values.key, value);
       }
       keys[values.key.name] = {{"values", values.values.size()},
                                {"first", text_of(values.values.front())},
