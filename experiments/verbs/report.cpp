@@ -11,6 +11,7 @@
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"
 #include "model/explore/spec.hpp"
@@ -508,16 +509,12 @@ std::string report_html(const std::vector<Result>& results, std::vector<std::str
     }
   }
   commands.insert(commands.begin(), said.begin(), said.end());
-  std::string text;
-  for (const std::string& command : commands) {
-    text += command + '\n';
-  }
   std::string body = "<h1>onchip report</h1>\n";
   if (!page.figures.missing().empty()) {
     body += note_html("Tables only, no figures: " + page.figures.missing() + ".");
   }
   return page_html("onchip: " + names, body + page.body + "<section>\n<h2>Commands</h2>\n<pre class=\"command\">" +
-                                           escaped(text) +
+                                           escaped(joined(commands, "\n") + "\n") +
                                            "</pre>\n<p class=\"note\">onchip " ONCHIP_VERSION "</p>\n</section>\n");
 }
 

@@ -48,25 +48,22 @@ int run_what_if(const Options& options) {
   if (std::holds_alternative<RecurrentQuestion>(base)) {
     refuse_stack(options);
   }
-  if (is_backwards) {
-    const TargetQuestion target = target_question(targets, vary, prices);
+  const auto write_answer = [&](const char* doing, const auto& answer_of) {
     return std::visit(
         [&](const auto& of) {
-          return write(output, [&] {
-            const Waiting waiting("seeking the least");
-            return reach(of, target);
-          }());
+          std::optional<Waiting> waiting(doing);
+          const auto answer = answer_of(of);
+          waiting.reset();
+          return write(output, answer);
         },
         base);
+  };
+  if (is_backwards) {
+    const TargetQuestion target = target_question(targets, vary, prices);
+    return write_answer("seeking the least", [&](const auto& of) { return reach(of, target); });
   }
-  return std::visit(
-      [&](const auto& of) {
-        return write(output, [&] {
-          const Waiting waiting("comparing");
-          return what_if(of, options.list("set"), !options.flag("no-ranking"));
-        }());
-      },
-      base);
+  return write_answer("comparing",
+                      [&](const auto& of) { return what_if(of, options.list("set"), !options.flag("no-ranking")); });
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 #include <optional>
 #include <span>
@@ -56,15 +55,6 @@ void read_object(const Json& object, std::string_view where, std::span<const Que
       throw InputError("question: " + std::string(where) + ": " + std::string(name) + ": found " + value.dump());
     }
   }
-}
-
-int whole(const Json& value, std::string_view name, int least, int most) {
-  const double number = value.get<double>();
-  if (!(number >= least && number <= most) || number != std::floor(number)) {
-    throw InputError(std::string(name) + ": found " + value.dump() + ": expected a whole number from " +
-                     std::to_string(least) + " to " + std::to_string(most));
-  }
-  return static_cast<int>(number);
 }
 
 void read_network(const Json& given, Recurrent& network) {

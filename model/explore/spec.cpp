@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/front.hpp"
@@ -184,11 +185,8 @@ std::vector<Objective> parse_objectives(std::string_view text) {
 }
 
 std::string to_string(const std::vector<Objective>& objectives) {
-  std::string text;
-  for (const Objective& objective : objectives) {
-    text += (text.empty() ? "" : ",") + objective.column + (objective.is_largest ? ":max" : ":min");
-  }
-  return text;
+  return joined(objectives, ",", "",
+                [](const Objective& objective) { return objective.column + (objective.is_largest ? ":max" : ":min"); });
 }
 
 std::uint64_t SweepSpec::size() const {
