@@ -38,14 +38,14 @@ class JsonLimits {
 // that an object has twice, or an object of more than 1000 keys that stay in order, which are sought one after another.
 template <typename J = Json>
 J parse_json(std::string_view text, std::string_view where) {
-  using Event = typename J::parse_event_t;
+  using Parsed = typename J::parse_event_t;
   JsonLimits limits(where, std::same_as<J, Json> ? 1000 : std::numeric_limits<std::size_t>::max());
-  const auto check = [&](int, Event event, J& value) {
-    if (event == Event::key) {
+  const auto check = [&](int, Parsed event, J& value) {
+    if (event == Parsed::key) {
       limits.add_key(value.template get_ref<const std::string&>());
-    } else if (event == Event::object_start || event == Event::array_start) {
+    } else if (event == Parsed::object_start || event == Parsed::array_start) {
       limits.open();
-    } else if (event != Event::value) {
+    } else if (event != Parsed::value) {
       limits.close();
     }
     return true;
