@@ -100,14 +100,6 @@ Total total(std::span<const BlockBanks> banks, const Kind& kind) {
   return sum;
 }
 
-std::vector<std::int64_t> heat(const std::vector<BlockBanks>& banks) {
-  std::vector<std::int64_t> sum(banks.empty() ? 0 : banks.front().heat.size());
-  for (const BlockBanks& block : banks) {
-    std::transform(sum.begin(), sum.end(), block.heat.begin(), sum.begin(), std::plus<>());
-  }
-  return sum;
-}
-
 Json to_json(const Total& of) {
   return {{"instructions", of.instructions},
           {"wavefronts", of.wavefronts},
@@ -115,14 +107,6 @@ Json to_json(const Total& of) {
           {"conflict_degree", rounded(of.conflict_degree())},
           {"words", of.words},
           {"multicasts", of.multicasts}};
-}
-
-Json rounded_list(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) {
-    list.push_back(rounded(value));
-  }
-  return list;
 }
 
 // Of a block's accesses, those that are shown.
@@ -189,15 +173,18 @@ Json to_json(const SmBanks& of) {
   for (const Kind& kind : kKinds) {
     json[kind.name] = to_json(total(banks, kind));
   }
-  json["heat"] = heat(banks);
-  json["wavefronts_per_block"] = Json::array();
+  std::vector<std::int64_t> heat(banks.empty() ? 0 : banks.front().heat.size());
+  Json wavefronts_per_block = Json::array();
   for (const BlockBanks& block : banks) {
+    std::ranges::transform(heat, block.heat, heat.begin(), std::plus<>());
     std::int64_t wavefronts = 0;
     for (const Kind& kind : kKinds) {
       wavefronts += total({&block, 1}, kind).wavefronts;
     }
-    json["wavefronts_per_block"].push_back(wavefronts);
+    wavefronts_per_block.push_back(wavefronts);
   }
+  json["heat"] = heat;
+  json["wavefronts_per_block"] = std::move(wavefronts_per_block);
   if (of.of_sm) {
     json["banks"] = to_json(*of.of_sm);
   }
@@ -249,8 +236,11 @@ Json to_json(const Simulation& simulation) {
             {"sms",
              {{"body_us", to_json(spread_of(simulation.body_us))},
               {"wait_us", to_json(spread_of(simulation.wait_us))},
-              {"body_us_of_each", rounded_list(simulation.body_us)},
+              {"body_us_of_each", Json::array()},
               {"polls", rounded(simulation.polls)}}}};
+  for (const double body_us : simulation.body_us) {
+    json["sms"]["body_us_of_each"].push_back(rounded(body_us));
+  }
   for (std::size_t i = 0; i < kStepPartNames.size(); ++i) {
     json["terms"].push_back({{"name", kStepPartNames[i]}, {"us", rounded(simulation.parts_us[i])}});
   }
