@@ -192,7 +192,7 @@ std::vector<OptionGroup> stamp_options() {
       output_options()};
 }
 
-int run_stamp(const Options& options) {
+int run_stamp([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
   if (options.list("data").empty()) {
     throw InputError("no file to stamp: expected measured CSV files");

@@ -280,7 +280,7 @@ std::vector<OptionGroup> calibrate_options() {
                         {"output,o", "FILE", "Write the chip file here (default: the standard output)."}})};
 }
 
-int run_calibrate(const Options& options) {
+int run_calibrate([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
   const std::string base = options.text("chip");
   const Chip chip = find_chip(base).chip;

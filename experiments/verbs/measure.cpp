@@ -559,7 +559,7 @@ std::vector<OptionGroup> all_measure_options() {
           training_options(), measure_options(),   output_options()};
 }
 
-int run_measure(const Options& options) {
+int run_measure([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
   if (options.flag("columns")) {
     Output(options).write(explain(all_columns()));
