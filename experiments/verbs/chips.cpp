@@ -119,15 +119,6 @@ Report compare_chips(const std::vector<ChipFile>& files) {
   return report;
 }
 
-void write_chip_file(const Options& options, const ChipFile& file) {
-  const std::string path = options.text("output");
-  if (path.empty() || path == "-") {
-    std::cout << chip_text(file);
-    return;
-  }
-  write_file(path, chip_text(file));
-}
-
 Report list_cost_terms(const CostValues& values) {
   Table csv{{"group", "term", "value", "neutral", "unit", "scales_with", "meaning", "fitted_to", "points"}, {}};
   Table shown{{"term", "value", "unit", "scales with", "fitted to", "points", "meaning"}, {}};
@@ -179,7 +170,11 @@ int run_chips(const Options& options) {
     if (chips.size() != 1) {
       throw InputError("a chip file is of one chip: 'onchip chips NAME -o mine.toml'");
     }
-    write_chip_file(options, chips.front());
+    if (const std::string path = options.text("output"); path.empty() || path == "-") {
+      std::cout << chip_text(chips.front());
+    } else {
+      write_file(path, chip_text(chips.front()));
+    }
     return 0;
   }
   Output output(options);

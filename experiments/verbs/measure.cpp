@@ -501,13 +501,11 @@ std::vector<ColumnGroup> all_columns() {
 }
 
 MeasureOptions read_measure_options(const Options& options) {
-  MeasureOptions measure_options;
-  measure_options.timing.most_samples = static_cast<int>(options.whole("repeats", 1, 100000));
-  measure_options.floor = options.flag("floor");
-  measure_options.clocks = options.flag("clocks");
-  measure_options.baselines = options.flag("baselines");
-  measure_options.checks = !options.flag("no-check");
-  return measure_options;
+  return {.timing = {.most_samples = static_cast<int>(options.whole("repeats", 1, 100000))},
+          .floor = options.flag("floor"),
+          .clocks = options.flag("clocks"),
+          .baselines = options.flag("baselines"),
+          .checks = !options.flag("no-check")};
 }
 
 int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {

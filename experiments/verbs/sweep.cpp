@@ -157,10 +157,6 @@ void add_points(Front& front, const Json& points) {
   }
 }
 
-Json state_json(const Front& front, std::uint64_t next, std::size_t objectives) {
-  return {{"next", next}, {"front", points_json(front.all(), objectives)}};
-}
-
 Json manifest_of(const SweepSpec& spec, std::uint64_t rows, const SweepOptions& options) {
   Json json{{"schema", 1}, {"onchip", ONCHIP_VERSION}, {"spec", to_json(spec)}, {"rows", rows}};
   json["format"] = options.format == RowFormat::csv ? "csv" : "jsonl";
@@ -358,7 +354,9 @@ class Sweep {
       write_stdout(text);
     }
   }
-  void checkpoint(std::uint64_t next) { file_->checkpoint(state_json(front_, next, spec_.keep_front.size())); }
+  void checkpoint(std::uint64_t next) {
+    file_->checkpoint({{"next", next}, {"front", points_json(front_.all(), spec_.keep_front.size())}});
+  }
 
   bool finish() {
     if (next_ < rows_) {

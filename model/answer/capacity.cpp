@@ -113,26 +113,6 @@ bool decides_size(std::string_view key) {
          (!key.starts_with("cluster.") || key == "cluster.usable_sms");
 }
 
-}  // namespace
-
-AskedOfChips asked_of_chips(const Recurrent& network, const RowProfile& rows, int granule,
-                            const Constraints& constraints) {
-  const auto capacity = [=, kind = rows.kind()](const Chip& chip, int expected, int stride) {
-    const auto fits_at = [&](int granules) {
-      Recurrent sized = network;
-      sized.hidden = granules * granule;
-      return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), on_chip(constraints));
-    };
-    return largest_that_fits(fits_at, kMaxHidden / granule, expected, stride);
-  };
-  const auto time = [rows, network, constraints](const Chip& chip) {
-    return plan_time(choose_plan(chip, network, rows, constraints));
-  };
-  return {capacity, time, network.hidden / granule};
-}
-
-namespace {
-
 // The largest size and the time of the plan, of a chip and of a changed one.
 struct Effect {
   int base_capacity = 0, capacity = 0;
@@ -163,6 +143,22 @@ void compare_changed(const ChipFile& file, const AskedOfChips& asked, std::vecto
 }
 
 }  // namespace
+
+AskedOfChips asked_of_chips(const Recurrent& network, const RowProfile& rows, int granule,
+                            const Constraints& constraints) {
+  const auto capacity = [=, kind = rows.kind()](const Chip& chip, int expected, int stride) {
+    const auto fits_at = [&](int granules) {
+      Recurrent sized = network;
+      sized.hidden = granules * granule;
+      return any_plan_fits(chip, sized, RowProfile::uniform(sized, kind), on_chip(constraints));
+    };
+    return largest_that_fits(fits_at, kMaxHidden / granule, expected, stride);
+  };
+  const auto time = [rows, network, constraints](const Chip& chip) {
+    return plan_time(choose_plan(chip, network, rows, constraints));
+  };
+  return {capacity, time, network.hidden / granule};
+}
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const AskedOfChips& asked) {
   std::vector<Sensitivity> result;
