@@ -2,13 +2,10 @@
 #include "experiments/calibration/chip_rewrite.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
-#include "model/base/table.hpp"
 #include "model/base/toml.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <utility>

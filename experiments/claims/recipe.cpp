@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <optional>
 #include <utility>
 #include <variant>
 
@@ -200,8 +199,6 @@ void read_expected(const RecipeReader& reader, Recipe& recipe, const toml::node&
                            {"within", [&](const toml::node& n) { recipe.within = share_of(n); }}});
 }
 
-namespace {
-
 // What parts of a recipe need of each other. Throws InputError.
 void check_whole(const Recipe& recipe) {
   const bool is_computed = !recipe.value.empty();
@@ -231,8 +228,6 @@ void check_whole(const Recipe& recipe) {
   require(recipe.expected == Verdict::replicated || !recipe.cause.empty(),
           "what is not replicated needs a cause under [expect]");
 }
-
-}  // namespace
 
 Recipe read_recipe(const std::filesystem::path& file) {
   const RecipeReader reader(file.string());

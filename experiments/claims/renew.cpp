@@ -64,9 +64,8 @@ bool measure_if_new(const Asked& asked, const fs::path& folder) {
 }
 
 void measure(std::vector<std::string> arguments, const std::string& chip, const fs::path& rows) {
-  const Verb& verb = *std::ranges::find(kVerbs, "measure", &Verb::name);
   arguments.insert(arguments.end(), {"--chip", chip, "-o", rows.string()});
-  verb.run(verb, arguments);
+  run_verb(kMeasureVerb, std::move(arguments));
 }
 
 // ---- what a claim asks for ------------------------------------------------------------------------------------------

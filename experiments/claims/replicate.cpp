@@ -167,7 +167,7 @@ double measured_column(const CsvReader& rows, const ClaimedNetwork& network, con
       return rows.number(row, column);
     }
   }
-  return std::numeric_limits<double>::quiet_NaN();
+  return kNoValue;
 }
 
 bool has_column(const std::filesystem::path& file, const std::string& column) {
@@ -214,7 +214,7 @@ double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& wa
                                                   largest_share(activity, way.gpus));
     return 1e-3 * (way.term.empty() ? price.us : price.terms[way.term]);
   } catch (const InputError&) {
-    return std::numeric_limits<double>::quiet_NaN();
+    return kNoValue;
   }
 }
 
@@ -472,11 +472,7 @@ Replication replicate_one(const Recipe& recipe, const Sources& sources, const Ch
 }  // namespace
 
 const std::vector<MeasuredRow>& MeasuredRows::of(const std::filesystem::path& file) {
-  const auto known = files_.find(file);
-  if (known != files_.end()) {
-    return known->second;
-  }
-  return files_.emplace(file, file.extension() == ".json" ? read_baselines(file) : read_measured(file)).first->second;
+  return files_.of(file, [&] { return file.extension() == ".json" ? read_baselines(file) : read_measured(file); });
 }
 
 std::string describe(const MeasuredRow& row) {

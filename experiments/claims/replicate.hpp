@@ -7,13 +7,13 @@
 #pragma once
 
 #include "experiments/claims/recipe.hpp"
+#include "model/base/kept.hpp"
 #include "model/chip/chip.hpp"
 #include "model/families/plan.hpp"
 
 #include <array>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,7 +45,7 @@ class MeasuredRows {
   const std::vector<MeasuredRow>& of(const std::filesystem::path& file);
 
  private:
-  std::map<std::filesystem::path, std::vector<MeasuredRow>> files_;
+  Kept<std::filesystem::path, std::vector<MeasuredRow>> files_;
 };
 
 // ---- replications ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/completion.hpp"
 
-#include "model/answer/constraint_words.hpp"
+#include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/plan/choices.hpp"
 
 #include <algorithm>
@@ -15,33 +16,25 @@ namespace {
 
 namespace po = boost::program_options;
 
-void add_word(std::string& words, std::string_view word) {
-  words += (words.empty() ? "" : " ") + std::string(word);
-}
-
 std::string chip_words() {
-  std::string words;
-  for (std::string name : shipped_chips()) {
+  return joined(shipped_chips(), " ", "", [](std::string name) {
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return c == ' ' ? '_' : std::tolower(c); });
-    add_word(words, name);
-  }
-  return words;
+    return name;
+  });
 }
 
 // What an option's value can be, by the option's name; of all others any word or file.
 const std::map<std::string, std::string>& value_words() {
-  static const std::map<std::string, std::string> words = [] {
-    std::map<std::string, std::string> all{{"chip", chip_words()},
-                                           {"engine", "model simulator measure"},
-                                           {"format", "table csv json"},
-                                           {"mask", "uniform power-law 2:4"},
-                                           {"without", "banks issue scoreboard fetch exchange skew"}};
-    std::ranges::for_each(kCells, [&](const CellInfo& cell) { add_word(all["cell"], cell.name); });
-    std::ranges::for_each(kPrecisions, [&](const PrecisionInfo& type) { add_word(all["precision"], type.name); });
-    std::ranges::for_each(kTierNames, [&](std::string_view tier) { add_word(all["tier"], tier); });
-    std::ranges::for_each(kSchedulingNames, [&](std::string_view name) { add_word(all["scheduling"], name); });
-    return all;
-  }();
+  static const std::map<std::string, std::string> words{
+      {"chip", chip_words()},
+      {"engine", "model simulator measure"},
+      {"format", "table csv json"},
+      {"mask", "uniform power-law 2:4"},
+      {"without", "banks issue scoreboard fetch exchange skew"},
+      {"cell", joined(kCells, " ", "", &CellInfo::name)},
+      {"precision", joined(kPrecisions, " ", "", &PrecisionInfo::name)},
+      {"tier", joined(kTierNames, " ")},
+      {"scheduling", joined(kSchedulingNames, " ")}};
   return words;
 }
 
@@ -68,10 +61,8 @@ std::string quoted(std::string_view text, std::string_view special, std::string_
 }
 
 std::string bash_part(const Verb& verb, const OptionGroup& options) {
-  std::string names;
-  for (const auto& option : options.options()) {
-    add_word(names, "--" + option->long_name());
-  }
+  const std::string names =
+      joined(options.options(), " ", "", [](const auto& option) { return "--" + option->long_name(); });
   return "    " + std::string(verb.name) + ") words='" + names + "' ;;\n";
 }
 
@@ -102,11 +93,7 @@ std::string fish_part(const Verb& verb, const OptionGroup& options) {
 }
 
 std::string all_verbs() {
-  std::string words;
-  for (const Verb& verb : kVerbs) {
-    add_word(words, verb.name);
-  }
-  return words;
+  return joined(kVerbs, " ", "", &Verb::name);
 }
 
 std::string bash_begin() {
@@ -139,8 +126,8 @@ std::string zsh_begin() {
       "# zsh completion of onchip; made by 'onchip completion zsh'\n"
       "_onchip() {\n"
       "  local -a verbs=(\n";
-  for (const Verb& verb : kVerbs) {
-    text += "    '" + std::string(verb.name) + ':' + quoted(verb.sentence, "", "'\\''") + "'\n";
+  for (const Verb* verb : kVerbs) {
+    text += "    '" + std::string(verb->name) + ':' + quoted(verb->sentence, "", "'\\''") + "'\n";
   }
   return text +
          "    'help:Print the options of a verb.')\n"
@@ -160,9 +147,9 @@ constexpr std::string_view kZshEnd =
 
 std::string fish_begin() {
   std::string text = "# fish completion of onchip; made by 'onchip completion fish'\n";
-  for (const Verb& verb : kVerbs) {
-    text += "complete -c onchip -f -n __fish_use_subcommand -a " + std::string(verb.name) + " -d '" +
-            quoted(verb.sentence, "\\", "\\'") + "'\n";
+  for (const Verb* verb : kVerbs) {
+    text += "complete -c onchip -f -n __fish_use_subcommand -a " + std::string(verb->name) + " -d '" +
+            quoted(verb->sentence, "\\", "\\'") + "'\n";
   }
   return text + "complete -c onchip -f -n __fish_use_subcommand -a help -d 'Print the options of a verb.'\n" +
          "complete -c onchip -f -n '__fish_seen_subcommand_from help' -a '" + all_verbs() + "'\n";
@@ -177,27 +164,19 @@ struct Shell {
 constexpr std::array kShells{Shell{"bash", bash_begin, bash_part, kBashEnd}, Shell{"zsh", zsh_begin, zsh_part, kZshEnd},
                              Shell{"fish", fish_begin, fish_part, ""}};
 
-const Shell& find_shell(std::string_view name) {
-  const auto found = std::ranges::find(kShells, name, &Shell::name);
-  if (found == kShells.end()) {
-    throw InputError("found " + in_quotes(name) + ": expected a shell: bash, zsh or fish");
-  }
-  return *found;
-}
-
 }  // namespace
 
-std::string completion_part(const std::string& shell, const Verb& verb, const OptionGroup& options) {
-  return find_shell(shell).part(verb, options);
-}
-
 int print_completion(const std::vector<std::string>& names) {
-  const Shell& shell = find_shell(names.size() == 1 ? names[0] : "");
-  std::cout << shell.begin();
-  for (const Verb& verb : kVerbs) {
-    verb.run(verb, {std::string(kCompletionOption), std::string(shell.name)});
+  const std::string name = names.size() == 1 ? names[0] : "";
+  const auto shell = std::ranges::find(kShells, name, &Shell::name);
+  if (shell == kShells.end()) {
+    throw InputError("found " + in_quotes(name) + ": expected a shell: bash, zsh or fish");
   }
-  std::cout << shell.end;
+  std::cout << shell->begin();
+  for (const Verb* verb : kVerbs) {
+    std::cout << shell->part(*verb, options_of(*verb));
+  }
+  std::cout << shell->end;
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #include "model/answer/case_columns.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 
 #include <cmath>
@@ -18,6 +17,15 @@ std::vector<std::string> configuration_columns() {
 
 std::vector<std::string> configuration_cells(const Configuration& configuration) {
   return configuration_table().cells(configuration);
+}
+
+double read_whole(const CsvReader& file, std::size_t row, const char* column, double maximum) {
+  const double value = file.number(row, column);
+  if (!(value >= 0 && value <= maximum) || value != std::floor(value)) {
+    file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(file.text(row, column)) +
+                       ": expected a whole number from 0 to " + format_number(maximum));
+  }
+  return value;
 }
 
 namespace {
@@ -38,35 +46,31 @@ void take_row_weights(Configuration& configuration, const CsvReader& file, std::
 
 }  // namespace
 
-Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights) {
-  const auto whole = [&](const char* column, double maximum) {
-    const double value = file.number(row, column);
-    if (!(value >= 0 && value <= maximum) || value != std::floor(value)) {
-      file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(file.text(row, column)) +
-                         ": expected a whole number from 0 to " + format_number(maximum));
-    }
-    return value;
-  };
-  constexpr double kInt = 2147483647;
-  Configuration configuration;
+Configuration read_configuration_row(const CsvReader& file, std::size_t row, bool with_weights,
+                                     const Configuration* otherwise) {
+  const auto has = [&](const char* column) { return file.has(column) && !file.text(row, column).empty(); };
+  const auto is_read = [&](const char* column) { return otherwise == nullptr || has(column); };
+  const auto whole = [&](const char* column) { return static_cast<int>(read_whole(file, row, column)); };
+  Configuration configuration = otherwise != nullptr ? *otherwise : Configuration();
   Recurrent& network = configuration.network;
-  network.hidden = static_cast<int>(whole("hidden", kInt));
-  network.batch = static_cast<int>(whole("batch", kInt));
-  network.steps = static_cast<int>(whole("steps", kInt));
-  network.density = file.number(row, "density");
-  configuration.seed = static_cast<std::uint64_t>(whole("seed", static_cast<double>(kMostSeed)));
+  network.hidden = whole("hidden");
+  network.batch = whole("batch");
+  network.steps = is_read("steps") ? whole("steps") : network.steps;
+  network.density = is_read("density") ? file.number(row, "density") : network.density;
+  if (is_read("seed")) {
+    configuration.seed = static_cast<std::uint64_t>(read_whole(file, row, "seed", static_cast<double>(kMostSeed)));
+  }
   try {
     network.cell = parse_cell(file.text(row, "cell"));
     network.precision = parse_precision(file.text(row, "precision"));
-    if (file.has("weights") && !file.text(row, "weights").empty()) {
+    if (has("weights")) {
       if (with_weights) {
         take_row_weights(configuration, file, row);
       }
-    } else {
+    } else if (is_read("mask")) {
       configuration.mask = parse_mask(file.text(row, "mask"));
     }
     check(network);
-    const auto has = [&](const char* column) { return file.has(column) && !file.text(row, column).empty(); };
     if (has("plan")) {
       configuration.plan = parse_recurrent_plan(file.text(row, "plan"));
     } else if (has("family")) {

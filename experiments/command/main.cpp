@@ -5,7 +5,6 @@
 #include "experiments/command/terminal.hpp"
 #include "experiments/command/verbs.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/output_file.hpp"
 
 #if defined(__GLIBC__)
@@ -27,8 +26,9 @@ std::string help_text() {
   std::string text =
       "Which sparse recurrent network stays on this chip, how long does one step take, and what is the bottleneck?\n\n"
       "Usage: onchip VERB [options]\n\n";
-  for (const Verb& verb : kVerbs) {
-    text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.sentence) + '\n';
+  for (const Verb* verb : kVerbs) {
+    text +=
+        "  " + std::string(verb->name) + std::string(12 - verb->name.size(), ' ') + std::string(verb->sentence) + '\n';
   }
   return text +
          "\n'onchip help VERB' lists the options of a verb.\n"
@@ -62,7 +62,7 @@ int run(std::vector<std::string> arguments) {
     const std::string hint = did_you_mean(first, names);
     throw InputError("unknown verb " + in_quotes(first) + (hint.empty() ? "; 'onchip --help' lists the verbs" : hint));
   }
-  return verb->run(*verb, {arguments.begin() + 1, arguments.end()});
+  return run_verb(**verb, {arguments.begin() + 1, arguments.end()});
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/command/options.hpp"
 
-#include "experiments/command/completion.hpp"
 #include "experiments/command/plan_options.hpp"
+#include "experiments/command/terminal.hpp"
+#include "experiments/command/verbs.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/joined.hpp"
+#include "model/base/number.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <iterator>
@@ -27,25 +27,12 @@ namespace {
 
 namespace po = boost::program_options;
 
-auto text(const char* name) {
-  return text_option(name);
-}
-auto text(const char* name, const std::string& by_default) {
-  return text(name)->default_value(by_default);
-}
-auto texts(const char* name) {
-  return po::value<std::vector<std::string>>()->composing()->value_name(name);
-}
-
 // What boost says of wrong usage, in this command's words.
 [[noreturn]] void refuse(const Verb& verb, const po::error& error, const OptionGroup& all) {
   if (const auto* unknown = dynamic_cast<const po::unknown_option*>(&error)) {
     const std::string name = unknown->get_option_name();
     const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-    std::vector<std::string> names;
-    for (const auto& option : all.options()) {
-      names.push_back(option->long_name());
-    }
+    const std::vector<std::string> names = names_of({all});
     std::string as_field = bare;
     std::ranges::replace(as_field, '-', '_');
     if (std::string today(new_name(as_field)); !today.empty()) {
@@ -70,24 +57,49 @@ auto texts(const char* name) {
 
 }  // namespace
 
-std::string command_line(const std::string& program, const Verb& verb, const std::vector<std::string>& arguments) {
-  std::string line = program + ' ' + std::string(verb.name);
-  for (const std::string& argument : arguments) {
-    const bool is_plain = !argument.empty() && argument.find_first_not_of(
-                                                   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                                   "-_=./:,@%+") == std::string::npos;
-    line += ' ';
-    if (is_plain) {
-      line += argument;
-      continue;
+OptionGroup option_group(const char* title, const std::vector<OptionRow>& options) {
+  const std::size_t terminal = terminal_columns();
+  const unsigned width = terminal == 0 ? 100 : static_cast<unsigned>(std::clamp<std::size_t>(terminal, 60, 100));
+  OptionGroup group(title, width, width * 3 / 5);
+  constexpr std::string_view kRepeatable = "...";
+  for (const auto& [name, argument, help, by_default] : options) {
+    const auto add = [&, &name = name, &help = help](const auto*... value) {
+      group.add_options()(name.c_str(), value..., help.c_str());
+    };
+    if (argument.empty()) {
+      add();
+    } else if (argument.ends_with(kRepeatable)) {
+      const std::string of_one = argument.substr(0, argument.size() - kRepeatable.size());
+      add(po::value<std::vector<std::string>>()->composing()->value_name(of_one));
+    } else {
+      auto* const value = po::value<std::string>()->value_name(argument);
+      add(by_default.empty() ? value : value->default_value(by_default));
     }
-    line += '\'';
-    for (const char character : argument) {
-      line += character == '\'' ? "'\\''" : std::string(1, character);
-    }
-    line += '\'';
   }
-  return line;
+  return group;
+}
+
+std::vector<std::string> names_of(const std::vector<OptionGroup>& groups) {
+  std::vector<std::string> names;
+  for (const OptionGroup& group : groups) {
+    for (const auto& option : group.options()) {
+      names.push_back(option->long_name());
+    }
+  }
+  return names;
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  return joined(words, " ", "", [](const std::string& word) {
+    const bool is_plain = !word.empty() && word.find_first_not_of(
+                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                               "-_=./:,@%+") == std::string::npos;
+    std::string quoted;
+    for (const char character : word) {
+      quoted += character == '\'' ? "'\\''" : std::string(1, character);
+    }
+    return is_plain ? word : '\'' + quoted + '\'';
+  });
 }
 
 // ---- reading values -------------------------------------------------------------------------------------------------
@@ -106,13 +118,16 @@ std::vector<std::string> Options::list(const std::string& name) const {
 
 std::int64_t Options::whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const {
   const std::string found = text(name);
-  std::int64_t value = 0;
-  const auto [end, problem] = std::from_chars(found.data(), found.data() + found.size(), value);
-  if (problem != std::errc{} || end != found.data() + found.size() || value < minimum || value > maximum) {
+  const auto value = number_in<std::int64_t>(found);
+  if (!value || *value < minimum || *value > maximum) {
     throw InputError("--" + name + ": found " + in_quotes(found) + ": expected a whole number from " +
                      std::to_string(minimum) + " to " + std::to_string(maximum));
   }
-  return value;
+  return *value;
+}
+
+int Options::count(const std::string& name, int most, int otherwise) const {
+  return given(name) ? static_cast<int>(whole(name, 1, most)) : otherwise;
 }
 
 double Options::share(const std::string& name) const {
@@ -120,22 +135,18 @@ double Options::share(const std::string& name) const {
   std::string_view number = given;
   const auto trim = [&] { number = number.substr(0, number.find_last_not_of(' ') + 1); };
   trim();
-  double divisor = 1;
-  if (number.ends_with('%')) {
-    number.remove_suffix(1);
-    trim();
-    divisor = 100;
-  }
-  double value = 0;
-  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (problem != std::errc{} || end != number.data() + number.size() || number.empty()) {
+  const bool is_percent = number.ends_with('%');
+  number.remove_suffix(is_percent ? 1 : 0);
+  trim();
+  const auto value = number_in<double>(number);
+  if (!value) {
     throw InputError("--" + name + ": found " + in_quotes(given) + ": expected a number such as 0.3 or 30%");
   }
-  value /= divisor;
-  if (!(value > 0 && value <= 1)) {
+  const double share = is_percent ? *value / 100 : *value;
+  if (!(share > 0 && share <= 1)) {
     throw InputError("--" + name + ": found " + in_quotes(given) + ": expected more than 0 and at most 1 (100%)");
   }
-  return value;
+  return share;
 }
 
 int Options::choice(const std::string& name, std::string_view found,
@@ -147,25 +158,30 @@ int Options::choice(const std::string& name, std::string_view found,
   return static_cast<int>(place - names.begin());
 }
 
-std::optional<Options> parse_options(const Verb& verb, const std::vector<std::string>& arguments,
-                                     const std::vector<OptionGroup>& groups, const std::string& positional) {
+void Options::refuse(const std::vector<std::string>& names, const std::string& why, bool when) const {
+  for (const std::string& name : names) {
+    if (when && given(name)) {
+      throw InputError("--" + name + ' ' + why);
+    }
+  }
+}
+
+OptionGroup options_of(const Verb& verb) {
   OptionGroup all;
-  for (const OptionGroup& group : groups) {
+  for (const OptionGroup& group : verb.options()) {
     all.add(group);
   }
-  OptionGroup help = option_group("Help");
-  help.add_options()("help,h", "Print this text.");
-  all.add(help);
-  if (arguments.size() == 2 && arguments[0] == kCompletionOption) {
-    std::cout << completion_part(arguments[1], verb, all);
-    return std::nullopt;
-  }
+  all.add(option_group("Help", {{"help,h", "", "Print this text."}}));
+  return all;
+}
+
+int run_verb(const Verb& verb, std::vector<std::string> arguments) {
+  const OptionGroup all = options_of(verb);
   po::positional_options_description places;
-  if (!positional.empty()) {
-    places.add(positional.c_str(), -1);
+  if (*verb.bare != '\0') {
+    places.add(verb.bare, -1);
   }
   Options options;
-  options.command_ = command_line("onchip", verb, arguments);
   try {
     po::store(po::command_line_parser(arguments)
                   .options(all)
@@ -181,99 +197,88 @@ std::optional<Options> parse_options(const Verb& verb, const std::vector<std::st
     text << verb.sentence << "\n\nUsage: onchip " << verb.name << " [options]\n"
          << all << "\nExample:\n  " << verb.example << '\n';
     std::cout << for_terminal(text.str());
-    return std::nullopt;
+    return 0;
   }
-  return options;
+  arguments.insert(arguments.begin(), std::string(verb.name));
+  options.words_ = shell_line(arguments);
+  return verb.run(options);
 }
 
 // ---- the groups -----------------------------------------------------------------------------------------------------
 
 OptionGroup chip_options() {
-  OptionGroup group = option_group("Chip");
-  // clang-format off
-  group.add_options()
-      ("chip", text("NAME|FILE", "h200"), "Take a shipped chip (see 'onchip chips'), a chip file, or - for one from the standard "
-                                    "input. What runs on a GPU takes that GPU's chip unless another is given.")
-      ("set", texts("KEY=QUANTITY"),
-       "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" sm.clock=+10% or "
-       "sm.count=x2; repeatable.");
-  // clang-format on
-  return group;
+  return option_group("Chip", {{"chip", "NAME|FILE",
+                                "Take a shipped chip (see 'onchip chips'), a chip file, or - for one from the standard "
+                                "input. What runs on a GPU takes that GPU's chip unless another is given.",
+                                "h200"},
+                               {"set", "KEY=QUANTITY...",
+                                "Change a number of the chip, e.g. shared_memory.per_sm=\"512 KiB\" sm.clock=+10% or "
+                                "sm.count=x2; repeatable."}});
 }
 
 OptionGroup network_options() {
-  OptionGroup group = option_group("Network");
-  // clang-format off
-  group.add_options()
-      ("cell", text("CELL", "relu"), "Set the cell: relu, tanh, lstm or gru.")
-      ("hidden", text("N"), "Set the number of hidden units.")
-      ("batch", text("N", std::to_string(kUsualNetwork.batch)), "Set the number of sequences computed together; on the chip at most 64.")
-      ("steps", text("N", std::to_string(kUsualNetwork.steps)), "Set the number of time steps.")
-      ("density", text("D", format_number(kUsualNetwork.density)), "Set the share of non-zero weights: 0.3 or 30%.")
-      ("precision", text("TYPE", "fp16"), "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).")
-      ("mask", text("KIND", "uniform"), "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most "
-                                        "two in every four columns (2:4).")
-      ("seed", text("N", "1"), "Set the seed of the generated weights.")
-      ("weights", text("FILE"), "Read the recurrent weights, and with them size and density, from a .safetensors, "
-                                ".safetensors.index.json, .npy, .mtx or .smtx file, which gzip, xz or zstd may have "
-                                "compressed.")
-      ("tensor", text("NAME"), "Name the tensor, or its module, where several can be recurrent weights: fit, predict and measure "
-                       "answer for each of them.")
-      ("transpose", "Read the matrices of the file transposed, as Keras saves them: [hidden, gates * hidden], "
-                    "or with --network [inputs, outputs].");
-  // clang-format on
-  return group;
+  return option_group(
+      "Network",
+      {{"cell", "CELL", "Set the cell: relu, tanh, lstm or gru.", "relu"},
+       {"hidden", "N", "Set the number of hidden units."},
+       {"batch", "N", "Set the number of sequences computed together; on the chip at most 64.",
+        std::to_string(kUsualNetwork.batch)},
+       {"steps", "N", "Set the number of time steps.", std::to_string(kUsualNetwork.steps)},
+       {"density", "D", "Set the share of non-zero weights: 0.3 or 30%.", format_number(kUsualNetwork.density)},
+       {"precision", "TYPE", "Set the type of weights and state: fp16, bf16, fp32 or fp8 (state fp16).", "fp16"},
+       {"mask", "KIND",
+        "Generate the non-zeros evenly (uniform), in uneven rows (power-law), or at most two in every four columns "
+        "(2:4).",
+        "uniform"},
+       {"seed", "N", "Set the seed of the generated weights.", "1"},
+       {"weights", "FILE",
+        "Read the recurrent weights, and with them size and density, from a .safetensors, .safetensors.index.json, "
+        ".npy, .mtx or .smtx file, which gzip, xz or zstd may have compressed."},
+       {"tensor", "NAME",
+        "Name the tensor, or its module, where several can be recurrent weights: fit, predict and measure answer for "
+        "each of them."},
+       {"transpose", "",
+        "Read the matrices of the file transposed, as Keras saves them: [hidden, gates * hidden], or with --network "
+        "[inputs, outputs]."}});
 }
 
 OptionGroup whole_network_options() {
-  OptionGroup group = option_group("Whole network (any of these: the time of a sequence, with its input product)");
-  // clang-format off
-  group.add_options()
-      ("layers", text("N", "1"), "Set the number of layers, each of --hidden units.")
-      ("bidirectional", "Run every layer in both directions, one after the other.")
-      ("input", text("N"), "Set the elements of a sample's input to the first layer (default: as many as --hidden).");
-  // clang-format on
-  return group;
+  return option_group(
+      "Whole network (any of these: the time of a sequence, with its input product)",
+      {{"layers", "N", "Set the number of layers, each of --hidden units.", "1"},
+       {"bidirectional", "", "Run every layer in both directions, one after the other."},
+       {"input", "N", "Set the elements of a sample's input to the first layer (default: as many as --hidden)."}});
 }
 
 OptionGroup whole_plan_option() {
-  OptionGroup group = option_group("Whole plan");
-  group.add_options()(
-      "plan", text("TEXT"),
-      "Take a plan as another verb printed it, instead of the options of the plan (default: auto, the planner's); "
-      "predict and measure: all compares the families; with --network: also a family, or 'staged ...', the one of "
-      "2020.");
-  return group;
+  return option_group("Whole plan", {{"plan", "TEXT",
+                                      "Take a plan as another verb printed it, instead of the options of the plan "
+                                      "(default: auto, the planner's); predict and measure: all compares the families; "
+                                      "with --network: also a family, or 'staged ...', the one of 2020."}});
 }
 
 OptionGroup output_options() {
-  OptionGroup group = option_group("Output");
-  // clang-format off
-  group.add_options()
-      ("format", text("FORMAT"), "Print a table, csv or json (default: by the extension of -o, else a table).")
-      ("output,o", text("FILE"), "Write to a file, whole or not at all, instead of the standard output.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Output", {{"format", "FORMAT", "Print a table, csv or json (default: by the extension of -o, else a table)."},
+                 {"output,o", "FILE", "Write to a file, whole or not at all, instead of the standard output."}});
 }
 
 OptionGroup granule_option() {
-  OptionGroup group = option_group("Search");
-  group.add_options()("granule", text("N", "32"), "Search hidden sizes that are multiples of this.");
-  return group;
+  return option_group("Search", {{"granule", "N", "Search hidden sizes that are multiples of this.", "32"}});
 }
 
-OptionGroup simulator_options() {
-  OptionGroup group = option_group("Simulator");
-  // clang-format off
-  group.add_options()
-      ("without", texts("PART"),
-       "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, fetch, exchange or "
-       "skew; repeatable.")
-      ("scheduling", text("POLICY", "greedy_then_youngest"),
-       "Let schedulers choose warps greedy_then_youngest, greedy_then_oldest or round_robin.")
-      ("threads", text("N"), "Use this many threads (default: all cores); the answer does not depend on it.");
-  // clang-format on
-  return group;
+OptionGroup simulator_options(bool has_without) {
+  std::vector<OptionRow> options{
+      {"scheduling", "POLICY", "Let schedulers choose warps greedy_then_youngest, greedy_then_oldest or round_robin.",
+       "greedy_then_youngest"},
+      {"threads", "N", "Use this many threads (default: all cores); the answer does not depend on it."}};
+  if (has_without) {
+    options.insert(options.begin(),
+                   {"without", "PART...",
+                    "Leave out a part of the model, to see what it is worth: banks, issue, scoreboard, fetch, exchange "
+                    "or skew; repeatable."});
+  }
+  return option_group("Simulator", options);
 }
 
 // ---- what the groups mean -------------------------------------------------------------------------------------------
@@ -310,7 +315,7 @@ SimulationOptions read_simulation(const Options& options) {
   }
   simulation.sm.scheduling = static_cast<Scheduling>(options.choice(
       "scheduling", options.text("scheduling"), {kSchedulingNames[0], kSchedulingNames[1], kSchedulingNames[2]}));
-  simulation.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
+  simulation.threads = options.count("threads", 4096, all_cores());
   return simulation;
 }
 
@@ -319,7 +324,7 @@ std::optional<Stack> read_stack(const Options& options) {
     return std::nullopt;
   }
   return Stack{static_cast<int>(options.whole("layers", 1, kMostLayers)), options.flag("bidirectional"),
-               options.given("input") ? static_cast<int>(options.whole("input", 1, kMaxHidden)) : 0};
+               options.count("input", kMaxHidden, 0)};
 }
 
 int read_granule(const Options& options) {
@@ -343,9 +348,7 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
     network.hidden = static_cast<int>(options.whole("hidden", 1, kMaxHidden));
   }
   if (options.given("weights")) {
-    if (options.given("mask")) {
-      throw InputError("--mask contradicts --weights: the file has the non-zeros");
-    }
+    options.refuse({"mask"}, "contradicts --weights: the file has the non-zeros");
     const int hidden = network.hidden;
     const double density = network.density;
     configuration.weights_file = options.text("weights");
@@ -360,20 +363,16 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
       throw InputError("--density " + format_number(density) + " contradicts --weights: the matrix has " +
                        format_number(std::round(network.density * 1e4) / 1e4));
     }
-  } else if (options.given("tensor") || options.given("transpose")) {
-    throw InputError(std::string(options.given("tensor") ? "--tensor" : "--transpose") + " needs --weights");
-  } else if (needs_hidden && !options.given("hidden")) {
-    throw InputError("how large is the network? expected --hidden N or --weights FILE");
+  } else {
+    options.refuse({"tensor", "transpose"}, "needs --weights");
+    if (needs_hidden && !options.given("hidden")) {
+      throw InputError("how large is the network? expected --hidden N or --weights FILE");
+    }
   }
   configuration.constraints = read_constraints(options);
   const std::string plan = options.text("mode") == "train" ? "" : options.text("plan");  // of a whole step
   if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
-    const OptionGroup group = plan_options();
-    for (const auto& option : group.options()) {
-      if (options.given(option->long_name())) {
-        throw InputError("--" + option->long_name() + " contradicts --plan: a whole plan says it all");
-      }
-    }
+    options.refuse(names_of({plan_options()}), "contradicts --plan: a whole plan says it all");
     if (network.hidden == 0) {
       throw InputError("--plan needs --hidden or --weights: a plan is for one size");
     }

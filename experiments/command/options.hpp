@@ -3,8 +3,6 @@
 // the nearest valid name; nothing is guessed from a prefix.
 #pragma once
 
-#include "experiments/command/terminal.hpp"
-#include "experiments/command/verbs.hpp"
 #include "model/answer/answer.hpp"
 #include "model/answer/whole_network.hpp"
 #include "model/chip/chip.hpp"
@@ -12,10 +10,8 @@
 
 #include <boost/program_options.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,22 +19,24 @@
 
 namespace onchip {
 
+struct Verb;  // verbs.hpp
 using OptionGroup = boost::program_options::options_description;
 
-// A value that is kept as text.
-inline auto text_option(const std::string& argument) {
-  return boost::program_options::value<std::string>()->value_name(argument);
-}
+// An option as a row of a table; its value is kept as text.
+struct OptionRow {
+  std::string name;      // "output,o": with its letter
+  std::string argument;  // "" of a flag; "FILE..." of one that may be repeated
+  std::string help;
+  std::string by_default = {};
+};
 
-// As wide as help may be.
-inline OptionGroup option_group(const char* title) {
-  const std::size_t terminal = terminal_columns();
-  const unsigned width = terminal == 0 ? 100 : static_cast<unsigned>(std::clamp<std::size_t>(terminal, 60, 100));
-  return {title, width, width * 3 / 5};
-}
+// Help is as wide as the terminal, up to 100 columns.
+OptionGroup option_group(const char* title, const std::vector<OptionRow>& options);
+
+std::vector<std::string> names_of(const std::vector<OptionGroup>& groups);
 
 // What the user said, word for word, as a shell takes it.
-std::string command_line(const std::string& program, const Verb& verb, const std::vector<std::string>& arguments);
+std::string shell_line(const std::vector<std::string>& words);
 
 // Values are kept as text; these read them, and throw InputError with the option's name, what was found and what was
 // expected.
@@ -49,21 +47,24 @@ class Options {
   std::string text(const std::string& name) const;  // "" if there is none
   std::vector<std::string> list(const std::string& name) const;
   std::int64_t whole(const std::string& name, std::int64_t minimum, std::int64_t maximum) const;
-  double share(const std::string& name) const;  // 0.3 or 30%: more than 0, at most 1
+  int count(const std::string& name, int most, int otherwise) const;  // from 1 on; where it is not given otherwise
+  double share(const std::string& name) const;                        // 0.3 or 30%: more than 0, at most 1
   int choice(const std::string& name, std::string_view found, std::initializer_list<std::string_view> names) const;
-  const std::string& command() const { return command_; }  // that they were given with
+  // Throws InputError "--NAME WHY" for the first of these that is given, where it must not be.
+  void refuse(const std::vector<std::string>& names, const std::string& why, bool when = true) const;
+  // That they were given with.
+  std::string command(const std::string& program = "onchip") const { return program + ' ' + words_; }
 
  private:
-  friend std::optional<Options> parse_options(const Verb&, const std::vector<std::string>&,
-                                              const std::vector<OptionGroup>&, const std::string&);
+  friend int run_verb(const Verb&, std::vector<std::string>);
   boost::program_options::variables_map values_;
-  std::string command_;
+  std::string words_;
 };
 
-// Nothing if help, or completion, was asked for and printed. `positional`: the option that bare words belong to, "" if
-// none may be.
-std::optional<Options> parse_options(const Verb& verb, const std::vector<std::string>& arguments,
-                                     const std::vector<OptionGroup>& groups, const std::string& positional = "");
+// All of a verb's, with --help.
+OptionGroup options_of(const Verb& verb);
+// Its exit status; help is printed instead where it is asked for.
+int run_verb(const Verb& verb, std::vector<std::string> arguments);
 
 OptionGroup chip_options();
 OptionGroup network_options();
@@ -71,7 +72,7 @@ OptionGroup whole_network_options();
 OptionGroup whole_plan_option();
 OptionGroup output_options();
 OptionGroup granule_option();
-OptionGroup simulator_options();
+OptionGroup simulator_options(bool has_without = true);  // with --without
 
 // A shipped chip, the file of one, or, by the name "-", the standard input.
 ChipFile named_chip(const std::string& name);

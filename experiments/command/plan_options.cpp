@@ -17,19 +17,17 @@ std::string option_name(std::string_view field) {
 }  // namespace
 
 OptionGroup plan_options() {
-  OptionGroup group = option_group("Plan (the planner chooses what is left out)");
-  group.add_options()(
-      "family", text_option("NAME"),
-      ("Take a plan of " + family_names(true) + " (default: auto, the fastest); predict and measure: or " +
-       "a library's, " + family_names(false) + ".")
-          .c_str());
+  std::vector<OptionRow> options{{"family", "NAME",
+                                  "Take a plan of " + family_names(true) +
+                                      " (default: auto, the fastest); predict and measure: or a library's, " +
+                                      family_names(false) + "."}};
   for (const FixableField& field : fixable_fields()) {
-    group.add_options()(option_name(field.name).c_str(), text_option(std::string(field.argument)), field.help.c_str());
+    options.push_back({option_name(field.name), std::string(field.argument), field.help});
   }
-  group.add_options()("tier", text_option("KIND"),
-                      "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
-                      "streamed; fit: shared_memory).");
-  return group;
+  options.push_back({"tier", "KIND",
+                     "Keep weights in registers, or at most in shared_memory, or else streamed from L2 (default: "
+                     "streamed; fit: shared_memory)."});
+  return option_group("Plan (the planner chooses what is left out)", options);
 }
 
 Constraints read_constraints(const Options& options) {

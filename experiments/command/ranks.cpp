@@ -28,9 +28,8 @@ int launched_rank() {
   return environment_number("OMPI_COMM_WORLD_RANK", 0);
 }
 
-#ifdef ONCHIP_HAS_MPI
-
 Ranks::Ranks() {
+#ifdef ONCHIP_HAS_MPI
   if (launched()) {
     // Of several threads only the one that made this object calls MPI.
     int provided = 0;
@@ -38,77 +37,58 @@ Ranks::Ranks() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &count_);
   }
+#else
+  if (environment_number("OMPI_COMM_WORLD_SIZE", 0) > 1) {
+    throw InputError("mpirun started several processes, but this command was built without MPI");
+  }
+#endif
 }
 
 Ranks::~Ranks() {
+#ifdef ONCHIP_HAS_MPI
   if (launched()) {
     MPI_Finalize();
   }
+#endif
 }
 
 std::vector<std::string> Ranks::gather(const std::string& mine) const {
-  if (count_ == 1) {
-    return {mine};
+  std::vector<std::string> parts{mine};
+#ifdef ONCHIP_HAS_MPI
+  if (count_ > 1) {
+    const auto count = static_cast<std::size_t>(count_);
+    const int size = static_cast<int>(mine.size());
+    std::vector<int> sizes(count), begins(count);
+    MPI_Gather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+    std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
+    std::string all(static_cast<std::size_t>(std::reduce(sizes.begin(), sizes.end())), '\0');
+    MPI_Gatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), begins.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
+    parts.clear();
+    for (std::size_t rank = 0; rank_ == 0 && rank < count; ++rank) {
+      parts.push_back(all.substr(static_cast<std::size_t>(begins[rank]), static_cast<std::size_t>(sizes[rank])));
+    }
   }
-  const auto count = static_cast<std::size_t>(count_);
-  const int size = static_cast<int>(mine.size());
-  std::vector<int> sizes(count), begins(count);
-  MPI_Gather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
-  std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
-  std::string all(static_cast<std::size_t>(std::reduce(sizes.begin(), sizes.end())), '\0');
-  MPI_Gatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), begins.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
-  std::vector<std::string> parts;
-  for (std::size_t rank = 0; rank_ == 0 && rank < count; ++rank) {
-    parts.push_back(all.substr(static_cast<std::size_t>(begins[rank]), static_cast<std::size_t>(sizes[rank])));
-  }
+#endif
   return parts;
 }
 
 std::uint64_t Ranks::of_first(std::uint64_t mine) const {
+#ifdef ONCHIP_HAS_MPI
   if (count_ > 1) {
     MPI_Bcast(&mine, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
   }
+#endif
   return mine;
 }
 
 bool Ranks::none_failed(const std::string& problem) const {
   const std::vector<std::string> problems = gather(problem);
   const auto first = std::ranges::find_if(problems, [](const std::string& p) { return !p.empty(); });
-  int failed = first != problems.end();
-  if (count_ > 1) {
-    MPI_Bcast(&failed, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  }
+  const bool failed = of_first(first != problems.end() ? 1 : 0) != 0;
   if (first != problems.end()) {
     throw InputError(*first);
   }
-  return failed == 0;
+  return !failed;
 }
-
-#else
-
-std::uint64_t Ranks::of_first(std::uint64_t mine) const {
-  return mine;
-}
-
-bool Ranks::none_failed(const std::string& problem) const {
-  if (!problem.empty()) {
-    throw InputError(problem);
-  }
-  return true;
-}
-
-Ranks::Ranks() {
-  if (launched() && environment_number("OMPI_COMM_WORLD_SIZE", 0) > 1) {
-    throw InputError("mpirun started several processes, but this command was built without MPI");
-  }
-}
-
-Ranks::~Ranks() = default;
-
-std::vector<std::string> Ranks::gather(const std::string& mine) const {
-  return {mine};
-}
-
-#endif
 
 }  // namespace onchip

@@ -8,11 +8,7 @@
 #include "model/base/table.hpp"
 #include "model/explore/front_of_rows.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -29,12 +25,7 @@ class ResultReader {
   // By the extension: .jsonl, else CSV. Throws InputError for a file that cannot be read, or CSV without names of
   // columns.
   explicit ResultReader(const std::filesystem::path& file)
-      : name_(file.string()), is_json_(file.extension() == ".jsonl") {
-    { InputFile readable(file); }
-    descriptor_.value = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_.value < 0) {
-      throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
-    }
+      : name_(file.string()), file_(file), is_json_(file.extension() == ".jsonl") {
     if (!read_line()) {
       if (is_json_) {  // no row, so no names
         return;
@@ -56,9 +47,6 @@ class ResultReader {
     }
   }
 
-  ResultReader(const ResultReader&) = delete;
-  ResultReader& operator=(const ResultReader&) = delete;
-
   const std::vector<std::string>& columns() const { return columns_; }
 
   // to the next row; false at the end
@@ -78,14 +66,10 @@ class ResultReader {
       place_ = static_cast<std::size_t>(offset - buffer_begin_);
       return;
     }
-    if (::lseek(descriptor_.value, static_cast<off_t>(offset), SEEK_SET) < 0) {
-      throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
-    }
     buffer_.clear();
     place_ = 0;
     buffer_begin_ = offset;
     at_once_ = 1 << 12;  // for a row or two
-    is_at_end_ = false;
   }
 
   // Of the row. NaN for an empty cell. Throws InputError with its place for what is no number.
@@ -153,7 +137,9 @@ class ResultReader {
     for (;;) {
       const void* found =
           searched < buffer_.size() ? std::memchr(buffer_.data() + searched, '\n', buffer_.size() - searched) : nullptr;
-      if (found != nullptr || (is_at_end_ && place_ < buffer_.size())) {
+      const std::uint64_t read = buffer_begin_ + buffer_.size();
+      const bool is_at_end = read == file_.size();
+      if (found != nullptr || (is_at_end && place_ < buffer_.size())) {
         const std::size_t end = found != nullptr
                                     ? static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data())
                                     : buffer_.size();
@@ -174,21 +160,14 @@ class ResultReader {
         place_ = std::min(buffer_.size(), end + 1);
         return true;
       }
-      if (is_at_end_) {
+      if (is_at_end) {
         return false;
       }
-      const std::size_t rest = buffer_.size() - place_;
       buffer_begin_ += place_;
       buffer_.erase(0, place_);
       searched -= place_;
       place_ = 0;
-      buffer_.resize(rest + at_once_);
-      const ssize_t got = ::read(descriptor_.value, buffer_.data() + rest, at_once_);
-      if (got < 0) {
-        throw InputError(name_ + ": cannot read the file: " + std::strerror(errno));
-      }
-      buffer_.resize(rest + static_cast<std::size_t>(got));
-      is_at_end_ = got == 0;
+      buffer_ += file_.read(read, std::min<std::uint64_t>(at_once_, file_.size() - read));
     }
   }
 
@@ -204,20 +183,12 @@ class ResultReader {
   }
 
   std::string name_;
+  InputFile file_;
   bool is_json_ = false;
-  struct Descriptor {  // closed also where the constructor of its owner throws
-    int value = -1;
-    ~Descriptor() {
-      if (value >= 0) {
-        ::close(value);
-      }
-    }
-  } descriptor_;
   std::string buffer_;
   std::size_t place_ = 0;           // in the buffer, of the next line
   std::uint64_t buffer_begin_ = 0;  // in the file
   std::size_t at_once_ = 1 << 20;   // bytes
-  bool is_at_end_ = false;
   std::string_view line_;
   std::uint64_t offset_ = 0;
   long number_ = 0;  // of the line

@@ -85,14 +85,6 @@ std::string faster_text(const FeedForwardCase& answer) {
   return text;
 }
 
-std::string notes_text(const FeedForwardCase& answer) {
-  std::string text = answer.to_fit.empty() ? "" : "\nAny one of these makes it fit, in blocks:\n";
-  for (const Remedy& remedy : answer.to_fit) {
-    text += "  - " + remedy.text + " (" + remedy.option + ")\n";
-  }
-  return text;
-}
-
 std::string fit_text(const FeedForwardCase& answer) {
   const ExaminedNetwork& network = *answer.network;
   return verdict_text(answer) + ": " + network.name + " on " + answer.chip + "\n\n" +
@@ -100,7 +92,7 @@ std::string fit_text(const FeedForwardCase& answer) {
                               "\nplan        " + answer.plan_text() + '\n'
                         : "") +
          faster_text(answer) + reason_text(answer) + structure_text(network) + capacity_text(answer) +
-         notes_text(answer);
+         remedies_text(answer.to_fit, ", in blocks");
 }
 
 std::string images_text(const Activity& activity) {
@@ -134,7 +126,7 @@ std::string predict_text(const FeedForwardCase& answer) {
          " T multiply-adds/s executed, of " + fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " +
          answer.plan_text() + '\n' + faster_text(answer) + reason_text(answer) + images_text(activity) +
          structure_text(network) + capacity_text(answer) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) +
-         notes_text(answer);
+         remedies_text(answer.to_fit, ", in blocks");
 }
 
 Report report_of(std::string text, const FeedForwardCase& answer, Json json) {

@@ -14,6 +14,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/runtime/timing.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
@@ -29,7 +30,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -217,13 +217,17 @@ InferenceWay time_staged(const Chip& chip, const StagedPlan& plan, const Inferen
   return way;
 }
 
+// For plans that need no structure.
+ExaminedNetwork not_examined(const FeedForward& network) {
+  return {.name = network.name, .layers = network.layers(), .structure = {}, .network = network};
+}
+
 // Of each library what it computes with dead images dropped and, interleaved with that, kept, or of these the
 // calls that begin so (library_call()); what a library refuses has its words.
 void time_libraries(const Chip& chip, const InferenceTask& task, const MeasureOptions& options, const std::string& only,
                     const std::function<void(const InferenceWay&)>& add) {
   const Activity activity{task.image_count(), {task.alive.begin(), task.alive.end()}};
-  const ExaminedNetwork network{
-      .name = task.network.name, .layers = task.network.layers(), .structure = {}, .network = task.network};
+  const ExaminedNetwork network = not_examined(task.network);
   const auto all = static_cast<double>(task.image_count()) * task.network.layers();
   for (const FeedForwardBaseline& baseline : feed_forward_baselines()) {
     if (!baseline.name.starts_with(only) && !only.starts_with(baseline.name + ',')) {
@@ -264,10 +268,6 @@ void time_libraries(const Chip& chip, const InferenceTask& task, const MeasureOp
 
 // ---- what they say --------------------------------------------------------------------------------------------------
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // What the GPU with the most image-layers computes, over what each of them does on average.
 double imbalance(const std::vector<int>& end_layers, const std::vector<Inference>& each) {
   std::int64_t sum = 0, most = 0;
@@ -299,29 +299,23 @@ struct RoundedWeights {
 
 // Nothing where they are fp16 numbers, or beyond them.
 std::optional<RoundedWeights> round_weights(const Chip& chip, const InferenceTask& task, const Activity& activity) {
-  std::vector<char> are_fp16(static_cast<std::size_t>(task.network.layers()));
-  parallel_for(task.network.layers(), all_cores(),
-               [&](int l) { are_fp16[l] = are_halves(task.network.layer(l).weights.value); });
-  if (std::ranges::all_of(are_fp16, [](char are) { return are != 0; })) {
+  ExaminedNetwork network = not_examined(task.network);
+  network.blocks.halves.resize(static_cast<std::size_t>(network.layers));
+  parallel_for(network.layers, all_cores(),
+               [&](int l) { network.blocks.halves[l] = are_halves(task.network.layer(l).weights.value); });
+  const std::optional<PlannedInference> best = with_fp16_weights(chip, network, activity, 1);
+  if (!best) {
     return {};
   }
-  try {
-    const FeedForward rounded = rounded_to(Precision::fp16, task.network);
-    const Found<PlannedInference> best = best_plan(chip, examine(rounded), activity);
-    if (!best) {
-      return {};
-    }
-    RoundedWeights weights{1e-3 * best->price.us, {}};
-    if (task.categories) {
-      std::vector<int> changed;
-      std::ranges::set_symmetric_difference(*task.categories, infer_reference(rounded, task.images).categories,
-                                            std::back_inserter(changed));
-      weights.changed = changed.size();
-    }
-    return weights;
-  } catch (const InputError&) {
-    return {};
+  RoundedWeights weights{1e-3 * best->price.us, {}};
+  if (task.categories) {
+    std::vector<int> changed;
+    std::ranges::set_symmetric_difference(
+        *task.categories, infer_reference(rounded_to(Precision::fp16, task.network), task.images).categories,
+        std::back_inserter(changed));
+    weights.changed = changed.size();
   }
+  return weights;
 }
 
 // What ran on how many GPUs, and what it found.
@@ -580,8 +574,8 @@ int compile_feed_forward(const ChipFile& chip, const std::string& network_text, 
       {"network", network.name}, {"plan", planned.text}, {"refused", planned.refusals()}, {"kernels", Json::array()}};
   Table table{{"kernel", "registers", "bytes spilled"}, {}};
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (outcomes[i].problem) {
-      std::rethrow_exception(outcomes[i].problem);
+    if (!outcomes[i].problem.empty()) {
+      throw CudaError(outcomes[i].problem);
     }
     const ResourceReport& needs = outcomes[i].kernel.resources;
     const std::string name(requests[i].name), registers = std::to_string(needs.registers),
@@ -602,9 +596,9 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
                          const MeasureOptions& options, Output& output) {
   const Manifest manifest = current_manifest();
   const FeedForward network = read_network(network_text);
-  const auto checking = std::chrono::steady_clock::now();
+  const double checking = wall_seconds();
   InferenceTask task = inference_task(network, images_text, options);
-  const double reference_s = seconds_since(checking);
+  const double reference_s = wall_seconds() - checking;
   if (on_gpus.survivors_first) {
     task.images = with_first(task.images, task.categories.value());
     std::iota(task.categories->begin(), task.categories->end(), 0);
@@ -612,10 +606,10 @@ int measure_feed_forward(const ChipFile& chip, const std::string& network_text, 
   options.say("planning " + network.name);
   const InferenceTarget target = target_of(chip.chip);
   const Activity of_share = largest_share(activity_of(network, {.images = images_text}), on_gpus.gpus);
-  const auto planning = std::chrono::steady_clock::now();
+  const double planning = wall_seconds();
   const PlannedProgram planned =
       plan_inference(network, target, plan_images(of_share), constraints, {.takes_lists = !of_share.are_binary});
-  const double planning_s = seconds_since(planning);  // with what is compiled to see that it does not spill
+  const double planning_s = wall_seconds() - planning;  // with what is compiled to see that it does not spill
   options.say("compiling and loading " + network.name);
   if (const int have = gpu_count(); on_gpus.gpus > have) {
     throw InputError("--gpus " + std::to_string(on_gpus.gpus) + ": this machine has " + std::to_string(have));

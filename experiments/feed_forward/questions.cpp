@@ -2,14 +2,12 @@
 #include "experiments/feed_forward/questions.hpp"
 
 #include "experiments/command/progress.hpp"
-#include "model/base/error.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
-#include <utility>
 
 namespace onchip {
 namespace {
@@ -38,30 +36,25 @@ ImagesAsked read_images_asked(const Options& options) {
     asked.images = options.text("images");
   }
   if (options.given("alive")) {
-    if (options.given("sample")) {
-      throw InputError("--sample contradicts --alive, for which no image is computed");
-    }
+    options.refuse({"sample"}, "contradicts --alive, for which no image is computed");
     asked.alive = options.text("alive") == "all" ? 1 : options.share("alive");
   }
-  if (options.given("sample")) {
-    asked.sample = static_cast<int>(options.whole("sample", 1, std::numeric_limits<int>::max()));
-  }
+  asked.sample = options.count("sample", std::numeric_limits<int>::max(), 0);
   return asked;
 }
 
 }  // namespace
 
 OptionGroup feed_forward_options(std::initializer_list<std::string_view> beside) {
-  OptionGroup group = option_group("Feed-forward network (instead of a recurrent one)");
-  group.add_options()("network", text_option("NETWORK"),
-                      "Take a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph Challenge's), "
-                      "random:neurons=1024,layers=8,degree=32,blocks=16, or a file.");
+  std::vector<OptionRow> options{{"network", "NETWORK",
+                                  "Take a sparse feed-forward network: spdnn:1024x120 (the Sparse DNN Graph "
+                                  "Challenge's), random:neurons=1024,layers=8,degree=32,blocks=16, or a file."}};
   for (const auto& [name, argument, help] : kBeside) {
     if (std::ranges::find(beside, name) != beside.end()) {
-      group.add_options()(name.data(), text_option(std::string(argument)), help.data());
+      options.push_back({std::string(name), std::string(argument), std::string(help)});
     }
   }
-  return group;
+  return option_group("Feed-forward network (instead of a recurrent one)", options);
 }
 
 std::string network_text(const Options& options) {
@@ -70,19 +63,12 @@ std::string network_text(const Options& options) {
 
 void refuse_beside(const Options& options, const std::string& with, const std::vector<OptionGroup>& groups,
                    std::initializer_list<const char*> names) {
-  std::vector<std::string> refused(names.begin(), names.end());
-  for (const OptionGroup& group : groups) {
-    for (const auto& option : group.options()) {
-      if (option->long_name() != "transpose" || !with.starts_with("network")) {  // of any file
-        refused.push_back(option->long_name());
-      }
-    }
+  std::vector<std::string> refused = names_of(groups);
+  if (with.starts_with("network")) {
+    std::erase(refused, "transpose");  // of any file
   }
-  for (const std::string& option : refused) {
-    if (options.given(option)) {
-      throw InputError("--" + option + " contradicts --" + with);
-    }
-  }
+  refused.insert(refused.begin(), names.begin(), names.end());
+  options.refuse(refused, "contradicts --" + with);
 }
 
 bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& others) {
@@ -91,9 +77,7 @@ bool asks_feed_forward(const Options& options, const std::vector<OptionGroup>& o
     return true;
   }
   for (const auto& [name, argument, help] : kBeside) {
-    if (options.given(std::string(name))) {
-      throw InputError("--" + std::string(name) + " needs --network");
-    }
+    options.refuse({std::string(name)}, "needs --network");
   }
   return false;
 }
@@ -111,7 +95,7 @@ FeedForwardQuestion read_feed_forward(const Options& options) {
       network, images, [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); }));
   progress.show("finding the structure of " + network.name);
   question.network = std::make_shared<const ExaminedNetwork>(examine(network));
-  question.gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, kMostGpus)) : 1;
+  question.gpus = options.count("gpus", kMostGpus, 1);
   return question;
 }
 

@@ -136,8 +136,7 @@ int simulate_feed_forward(const Options& options, const Chip& chip, int threads)
   std::optional<ReferenceResult> reference;
   const ImagesAsked asked = options.given("images") ? ImagesAsked{.images = options.text("images")} : ImagesAsked{};
   const auto computing = [&](double done) { progress.show("which images stay alive: " + fixed(100 * done, 0) + " %"); };
-  const InferenceConstraints constraints =
-      read_inference_constraints(options.given("plan") ? options.text("plan") : "");
+  const InferenceConstraints constraints = read_inference_constraints(options.text("plan"));
   // The price of a plan that is given is not asked for.
   const Activity activity = constraints.plan ? given_activity(network, 1, 1) : activity_of(network, asked, computing);
   const FeedForwardPlan plan = replayed_plan(chip, examined, activity, constraints);

@@ -9,13 +9,14 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace onchip {
 
 struct CompileOutcome {
   CompiledKernel kernel;
-  std::exception_ptr problem;  // set: it did not compile
+  std::string problem;  // why it did not compile
 };
 
 // In the order of the requests. `progress(done)` is called from several threads, one at a time.
@@ -27,8 +28,8 @@ inline std::vector<CompileOutcome> compile_all(std::span<const CompileRequest> r
   parallel_for(static_cast<int>(requests.size()), all_cores(), [&](int i) {
     try {
       outcomes[i].kernel = compile(requests[i]);
-    } catch (...) {
-      outcomes[i].problem = std::current_exception();
+    } catch (const std::exception& error) {
+      outcomes[i].problem = error.what();
     }
     const std::scoped_lock lock(progress_mutex);
     progress(++done);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/configuration.hpp"
 
-#include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
@@ -9,10 +8,7 @@
 #include "kernels/recurrent/program.hpp"
 #endif
 
-#include <algorithm>
-
 namespace onchip {
-
 namespace {
 
 #ifdef ONCHIP_HAS_CUDA
@@ -69,27 +65,6 @@ ChosenPlan compiled_plan(const Chip& chip, const Configuration& configuration, c
     let_compiler_decide(chip, configuration, rows, architecture, chosen);
   }
   return chosen;
-}
-
-std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuration& configuration,
-                                            const RowProfile& rows, const std::string& architecture) {
-  if (const std::string_view family = configuration.family(); !family.empty()) {
-    return {{find_family(family).name, compiled_plan(chip, configuration, rows, architecture), "asked for"}};
-  }
-  const std::vector<RankedPlan> by_model = rank_plans(chip, configuration, rows);
-#ifdef ONCHIP_HAS_CUDA
-  std::vector<RankedPlan> ranking =
-      confirmed_ranking(chip, configuration.network, rows, configuration.constraints, architecture).chosen;
-  for (RankedPlan& ranked : ranking) {
-    const auto said = std::ranges::find(by_model, ranked.family, &RankedPlan::family);
-    if (ranked.planned && said->planned && ranked.planned->plan != said->planned->plan) {
-      ranked.why += "; not the model's choice, since the compiler spills one: " + to_string(said->planned->plan);
-    }
-  }
-  return ranking;
-#else
-  throw InputError("built without CUDA: no compiler can be asked");
-#endif
 }
 
 }  // namespace onchip

@@ -5,7 +5,6 @@
 #include "model/answer/answer.hpp"
 
 #include <string>
-#include <vector>
 
 namespace onchip {
 
@@ -15,10 +14,5 @@ namespace onchip {
 // kernel does not compile, InputError in builds without CUDA.
 ChosenPlan compiled_plan(const Chip& chip, const Configuration& configuration, const RowProfile& rows,
                          const std::string& architecture);
-
-// The plans of all families, or of the one that the configuration asks for, the fastest first. With an architecture,
-// plans that leave so many more registers to the compiler that it spills none.
-std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuration& configuration,
-                                            const RowProfile& rows, const std::string& architecture);
 
 }  // namespace onchip

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,9 +46,9 @@ struct CodeComparison {
 };
 
 // In the order of the rows, on all cores; what several rows have in common is compiled once. `trusting`: rows that have
-// both fingerprints, the first of them today's, are not compiled. `progress(done, all)` is called from several threads,
-// one at a time. Only in builds with CUDA.
+// both fingerprints, the first of them today's, are not compiled. `file`: of the rows, to say how far it is. Only in
+// builds with CUDA.
 std::vector<CodeComparison> compare_code(std::span<const MeasuredKernel> rows, const Manifest& manifest, bool trusting,
-                                         const std::function<void(std::size_t done, std::size_t all)>& progress);
+                                         const std::filesystem::path& file);
 
 }  // namespace onchip

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/measurement/measured_plans.hpp"
 
+#include "experiments/measurement/configuration.hpp"
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "model/sparse/price.hpp"
 
@@ -62,6 +64,25 @@ std::optional<Way> fastest_of(std::string_view family, std::span<const Way> ways
     }
   }
   return found;
+}
+
+// The plans of all families, or of the one that the configuration asks for, the fastest first: those that leave so many
+// more registers to the compiler that it spills none.
+std::vector<RankedPlan> rank_compiled_plans(const Chip& chip, const Configuration& configuration,
+                                            const RowProfile& rows, const std::string& architecture) {
+  if (const std::string_view family = configuration.family(); !family.empty()) {
+    return {{find_family(family).name, compiled_plan(chip, configuration, rows, architecture), "asked for"}};
+  }
+  const std::vector<RankedPlan> by_model = rank_plans(chip, configuration, rows);
+  std::vector<RankedPlan> ranking =
+      confirmed_ranking(chip, configuration.network, rows, configuration.constraints, architecture).chosen;
+  for (RankedPlan& ranked : ranking) {
+    const auto said = std::ranges::find(by_model, ranked.family, &RankedPlan::family);
+    if (ranked.planned && said->planned && ranked.planned->plan != said->planned->plan) {
+      ranked.why += "; not the model's choice, since the compiler spills one: " + to_string(said->planned->plan);
+    }
+  }
+  return ranking;
 }
 
 }  // namespace

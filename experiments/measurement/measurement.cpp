@@ -7,7 +7,6 @@
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
-#include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/workload/reference.hpp"
 

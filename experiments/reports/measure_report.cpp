@@ -2,7 +2,6 @@
 #include "experiments/reports/measure_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 

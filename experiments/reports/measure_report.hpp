@@ -2,16 +2,13 @@
 // What onchip measure says of recurrent networks' plans that ran, and of libraries beside one.
 #pragma once
 
-#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/measurement/measured_plans.hpp"
 #include "model/answer/case_columns.hpp"
 #include "model/answer/columns.hpp"
 
-#include <functional>
 #include <string>
-#include <vector>
 
 namespace onchip {
 

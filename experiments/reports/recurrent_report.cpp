@@ -6,7 +6,6 @@
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -101,8 +100,7 @@ std::string to_text(const RecurrentCase& answer) {
     Table terms{{"term", "us", "share %", ""}, {}};
     for (const Term& term : prediction.terms) {
       const double share = term.us / prediction.step_us;
-      terms.rows.push_back({std::string(term.name), fixed(term.us, 3), fixed(100 * share, 1),
-                            std::string(static_cast<std::size_t>(std::max(0.0, std::round(40 * share))), '#')});
+      terms.rows.push_back({std::string(term.name), fixed(term.us, 3), fixed(100 * share, 1), bar(share)});
     }
     text += '\n' + to_aligned(terms);
   }
@@ -110,14 +108,6 @@ std::string to_text(const RecurrentCase& answer) {
 }
 
 namespace {
-
-std::string remedies_text(const std::vector<Remedy>& remedies) {
-  std::string text;
-  for (const Remedy& remedy : remedies) {
-    text += "  - " + remedy.text + " (" + remedy.option + ")\n";
-  }
-  return text.empty() ? "" : "\nAny one of these makes it fit:\n" + text;
-}
 
 std::string to_text(const FitAnswer& answer) {
   const bool sized = answer.answer.configuration.network.hidden > 0;

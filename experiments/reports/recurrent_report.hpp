@@ -4,7 +4,6 @@
 
 #include "experiments/command/output.hpp"
 #include "experiments/reports/shown.hpp"
-#include "model/answer/json.hpp"
 
 #include <span>
 #include <string>

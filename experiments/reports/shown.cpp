@@ -3,6 +3,9 @@
 
 #include "model/base/units.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace onchip {
 namespace {
 
@@ -32,9 +35,20 @@ std::string ms(double us) {
   return fixed(1e-3 * us, us < 1e3 ? 3 : us < 1e5 ? 2 : 0);
 }
 
-std::string time_text(const Prediction& prediction) {
-  return fixed(prediction.step_us, 2) + " us (95 %: " + fixed(prediction.low_us, 2) + " to " +
-         fixed(prediction.high_us, 2) + ")";
+std::string time_text(double us, double low_us, double high_us) {
+  return fixed(us, 2) + " us (95 %: " + fixed(low_us, 2) + " to " + fixed(high_us, 2) + ")";
+}
+
+std::string bar(double share) {
+  return std::string(static_cast<std::size_t>(std::clamp(std::round(40 * share), 0.0, 40.0)), '#');
+}
+
+std::string remedies_text(const std::vector<Remedy>& remedies, const std::string& where) {
+  std::string text = remedies.empty() ? "" : "\nAny one of these makes it fit" + where + ":\n";
+  for (const Remedy& remedy : remedies) {
+    text += "  - " + remedy.text + " (" + remedy.option + ")\n";
+  }
+  return text;
 }
 
 std::string Shown::number(double us) const {

@@ -47,7 +47,13 @@ std::vector<std::string> csv_columns(const C& answer) {
 }
 
 // "1.93 us (95 %: 1.80 to 2.10)"
-std::string time_text(const Prediction& prediction);
+std::string time_text(double us, double low_us, double high_us);
+inline std::string time_text(const Prediction& prediction) {
+  return time_text(prediction.step_us, prediction.low_us, prediction.high_us);
+}
+std::string bar(double share);  // in 40 characters
+// "" for none. `where`: ", in blocks"
+std::string remedies_text(const std::vector<Remedy>& remedies, const std::string& where = "");
 std::string ms(double us);  // in milliseconds, with as many digits as it is known to
 
 }  // namespace onchip

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/reports/target_report.hpp"
 
+#include "model/base/joined.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
@@ -129,10 +130,9 @@ Report target_report(const Target& target, const ReachedOf<Shown>& answer, const
   add("base", answer.base_reaches, has, answer.base, "");
   for (std::size_t i = 0; i < answer.alone.size(); ++i) {
     const LeastOf<Shown>& least = answer.alone[i];
-    std::string fails_again;
-    for (const auto& [first, last] : least.fails_again) {
-      fails_again += (fails_again.empty() ? "" : "; ") + format_number(first) + " to " + format_number(last);
-    }
+    const std::string fails_again = joined(least.fails_again, "; ", "", [](const auto& values) {
+      return format_number(values.first) + " to " + format_number(values.second);
+    });
     add(std::string(answer.vary[i].key->key), least.reaches, least.at.values, least.at.answer, cost_text(least.at),
         fails_again);
   }

@@ -49,7 +49,7 @@ Worth worth(std::span<const ScoredRow> rows, std::size_t ablation,
   if (with.empty()) {
     return {};
   }
-  return {static_cast<int>(with.size()), score(with).mape_percent, score(without).mape_percent};
+  return {static_cast<int>(with.size()), mape_percent(with), mape_percent(without)};
 }
 
 // Over the rows whose prediction the ablation changes, libraries' included.

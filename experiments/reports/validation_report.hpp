@@ -3,8 +3,8 @@
 // those of recurrent networks, in-sample and held out, chip by chip, family by family.
 #pragma once
 
+#include "experiments/command/output.hpp"
 #include "experiments/measurement/machine_code.hpp"
-#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/validation/accuracy.hpp"
 #include "model/answer/configuration.hpp"
 #include "model/chip/chip.hpp"

@@ -3,17 +3,14 @@
 
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/measure_report.hpp"
-#include "experiments/reports/recurrent_report.hpp"
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/device.hpp"
-#include "model/base/error.hpp"
 #include "model/workload/reference.hpp"
 
 #include <array>
 #include <cmath>
 #include <deque>
-#include <random>
 #include <vector>
 
 namespace onchip {

@@ -1,42 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/answers.hpp"
 
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/plan_options.hpp"
-#include "experiments/measurement/configuration.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
 
-#include <cmath>
-#include <initializer_list>
-#include <limits>
-#include <tuple>
+#include <utility>
 
 namespace onchip {
 
 OptionGroup training_options() {
-  OptionGroup group = option_group("Training");
-  // clang-format off
-  group.add_options()
-      ("mode", text_option("MODE")->default_value("inference"),
-       "Ask of inference, or with train of a training step: the forward pass and all gradients; with --density, --mask or "
-       "--weights of an LSTM whose recurrent weights are sparse and stay so.")
-      ("stash", text_option("KIND")->default_value("gates"),
-       "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Training",
+      {{"mode", "MODE",
+        "Ask of inference, or with train of a training step: the forward pass and all gradients; with --density, "
+        "--mask or --weights of an LSTM whose recurrent weights are sparse and stay so.",
+        "inference"},
+       {"stash", "KIND",
+        "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.", "gates"}});
 }
 
 TrainingQuestion read_training_question(const Options& options, bool needs_hidden) {
-  const OptionGroup of_plan = plan_options();
-  for (const auto& option : of_plan.options()) {
-    if (option->long_name() != "family" && options.given(option->long_name())) {
-      throw InputError("--" + option->long_name() +
-                       " is of one recurrence: with --mode train give a whole plan by --plan");
-    }
-  }
+  std::vector<std::string> of_plan = names_of({plan_options()});
+  std::erase(of_plan, "family");
+  options.refuse(of_plan, "is of one recurrence: with --mode train give a whole plan by --plan");
   TrainingQuestion question{{}, read_configuration(options, needs_hidden), read_stack(options).value_or(Stack{}), {}};
   if (!options.given("density") && !options.given("mask") && !options.given("weights")) {
     question.configuration.network.density = 1;
@@ -66,9 +56,7 @@ AskedTraining asked_of(const TrainingQuestion& question) {
 
 bool asks_training(const Options& options) {
   const bool trains = options.choice("mode", options.text("mode"), {"inference", "train"}) == 1;
-  if (!trains && options.given("stash")) {
-    throw InputError("--stash needs --mode train");
-  }
+  options.refuse({"stash"}, "needs --mode train", !trains);
   return trains;
 }
 
@@ -85,40 +73,13 @@ AskedTraining read_training(const Options& options) {
 AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   const auto words = [&](const char* column) { return file.has(column) ? file.text(row, column) : std::string(); };
   TrainingQuestion question;
-  Configuration& configuration = question.configuration;
-  Recurrent& network = configuration.network;
-  network.density = 1;
-  double seed = 1;
-  for (const auto& [column, value, is_needed] :
-       std::initializer_list<std::tuple<const char*, int*, bool>>{{"hidden", &network.hidden, true},
-                                                                  {"batch", &network.batch, true},
-                                                                  {"steps", &network.steps, false},
-                                                                  {"input", &question.stack.input, false}}) {
-    if (!is_needed && words(column).empty()) {
-      continue;
-    }
-    const double number = file.number(row, column);
-    if (!(number >= 1 && number <= std::numeric_limits<int>::max() && number == std::floor(number))) {
-      file.fail(row, "column '" + std::string(column) + "': found " + in_quotes(words(column)) +
-                         ": expected a whole number above 0");
-    }
-    *value = static_cast<int>(number);
-  }
+  question.configuration.network.density = 1;
+  question.configuration =
+      read_configuration_row(file, row, /*with_weights=*/false, &std::as_const(question.configuration));
+  question.stack.input = words("input").empty() ? 0 : static_cast<int>(read_whole(file, row, "input"));
+  question.constraints.fields = {words("plan_forward"), words("plan_backward")};
   try {
-    network.cell = parse_cell(file.text(row, "cell"));
-    network.precision = parse_precision(file.text(row, "precision"));
-    for (const auto& [column, value, most] : std::initializer_list<std::tuple<const char*, double*, double>>{
-             {"density", &network.density, 1.0}, {"seed", &seed, static_cast<double>(kMostSeed)}}) {
-      *value = words(column).empty() ? *value : file.number(row, column);
-      if (!(*value >= 0 && *value <= most)) {
-        throw InputError("column '" + std::string(column) + "': found " + in_quotes(words(column)) +
-                         ": expected 0 to " + format_number(most));
-      }
-    }
-    configuration.seed = static_cast<std::uint64_t>(seed);
-    configuration.mask = words("mask").empty() ? MaskKind::uniform : parse_mask(words("mask"));
-    check(configuration);
-    question.constraints.fields = {words("plan_forward"), words("plan_backward")};
+    check(question.configuration);
     return asked_of(question);
   } catch (const InputError& error) {
     file.fail(row, error.what());

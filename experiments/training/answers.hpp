@@ -7,7 +7,6 @@
 #include "model/base/table.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace onchip {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/simulate.hpp"
 
-#include "experiments/reports/recurrent_report.hpp"
-#include "experiments/reports/validation_report.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/plan/plan_text.hpp"

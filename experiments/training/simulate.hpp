@@ -3,7 +3,6 @@
 #pragma once
 
 #include "experiments/command/options.hpp"
-#include "experiments/command/output.hpp"
 #include "experiments/training/answers.hpp"
 #include "sim/simulate.hpp"
 

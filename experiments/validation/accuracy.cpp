@@ -5,71 +5,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <map>
-#include <numeric>
 #include <string_view>
 
 namespace onchip {
-namespace {
-
-// Sorts and returns how many pairs were in falling order.
-std::int64_t sort_counting_inversions(std::vector<double>& values) {
-  std::int64_t inversions = 0;
-  std::vector<double> merged(values.size());
-  for (std::size_t width = 1; width < values.size(); width *= 2) {
-    for (std::size_t begin = 0; begin < values.size(); begin += 2 * width) {
-      const std::size_t middle = std::min(begin + width, values.size());
-      const std::size_t end = std::min(begin + 2 * width, values.size());
-      std::size_t left = begin, right = middle, place = begin;
-      while (left < middle || right < end) {
-        if (right == end || (left < middle && values[left] <= values[right])) {
-          merged[place++] = values[left++];
-        } else {
-          inversions += static_cast<std::int64_t>(middle - left);
-          merged[place++] = values[right++];
-        }
-      }
-    }
-    values.swap(merged);
+double mape_percent(std::span<const Comparison> comparisons) {
+  double sum = 0;
+  for (const Comparison& comparison : comparisons) {
+    sum += std::abs(comparison.error_percent());
   }
-  return inversions;
+  return sum / static_cast<double>(comparisons.size());
 }
-
-// Pairs of equal elements of a sorted range.
-template <typename T>
-std::int64_t tied_pairs(const std::vector<T>& sorted) {
-  std::int64_t pairs = 0, run = 0;
-  for (std::size_t i = 1; i < sorted.size(); ++i) {
-    run = sorted[i] == sorted[i - 1] ? run + 1 : 0;
-    pairs += run;
-  }
-  return pairs;
-}
-
-}  // namespace
 
 double kendall_tau(std::span<const double> a, std::span<const double> b) {
-  std::vector<std::pair<double, double>> points(a.size());
+  double agree = 0, untied_a = 0, untied_b = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    points[i] = {a[i], b[i]};
+    for (std::size_t j = 0; j < i; ++j) {
+      const int order_a = (a[i] > a[j]) - (a[i] < a[j]), order_b = (b[i] > b[j]) - (b[i] < b[j]);
+      agree += order_a * order_b;
+      untied_a += order_a != 0;
+      untied_b += order_b != 0;
+    }
   }
-  std::sort(points.begin(), points.end());
-  std::vector<double> first, second;
-  for (const auto& [x, y] : points) {
-    first.push_back(x);
-    second.push_back(y);
-  }
-  const auto count = static_cast<std::int64_t>(points.size());
-  const std::int64_t pairs = count * (count - 1) / 2;
-  const std::int64_t tied_both = tied_pairs(points);
-  const std::int64_t tied_first = tied_pairs(first);
-  const std::int64_t discordant = sort_counting_inversions(second);
-  const std::int64_t tied_second = tied_pairs(second);
-  const std::int64_t concordant = pairs - tied_first - tied_second + tied_both - discordant;
-  const double scale =
-      std::sqrt(static_cast<double>(pairs - tied_first)) * std::sqrt(static_cast<double>(pairs - tied_second));
-  return scale > 0 ? static_cast<double>(concordant - discordant) / scale : 0;
+  return untied_a > 0 && untied_b > 0 ? agree / std::sqrt(untied_a * untied_b) : 0;
 }
 
 ChoiceScore score_choices(std::span<const Choice> choices) {
@@ -119,7 +77,7 @@ Accuracy score(std::span<const Comparison> comparisons) {
     inside += comparison.inside() ? 1 : 0;
   }
   const double points = accuracy.points;
-  accuracy.mape_percent = std::accumulate(errors.begin(), errors.end(), 0.0) / points;
+  accuracy.mape_percent = mape_percent(comparisons);
   accuracy.median_ape_percent = quantile(errors, 0.5);
   accuracy.p90_percent = quantile(errors, 0.9);
   accuracy.max_percent = *std::max_element(errors.begin(), errors.end());

@@ -42,7 +42,9 @@ struct Accuracy {
 // Expects at least one comparison.
 Accuracy score(std::span<const Comparison> comparisons);
 
-// tau-b of pairs; 0 if either side is constant. O(n log n): Knight, J. Am. Stat. Assoc. 61, 1966.
+double mape_percent(std::span<const Comparison> comparisons);
+
+// tau-b, pair by pair as it is defined; 0 if either side is constant.
 double kendall_tau(std::span<const double> a, std::span<const double> b);
 
 // One of several ways to do the same thing, of which a planner chooses the one with the least predicted time.

@@ -17,9 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,43 +108,9 @@ std::string told(const PlannedNetwork& planned) {
   return std::to_string(planned.prediction.step_us) + " us, " + to_string(planned.plan);
 }
 
-// The words of a plan that do not follow from the size.
-std::string kind_of_plan(const RecurrentPlan& plan) {
-  std::istringstream words(to_string(plan));
-  std::string kind, word;
-  while (words >> word) {
-    static constexpr std::string_view kOfSize[] = {
-        "sms", "slots", "poll_delay", "shared_tiles", "overflow_chunks", "longest_overflow", "shared_chunks"};
-    const std::string_view field = std::string_view(word).substr(0, word.find('='));
-    kind += std::ranges::find(kOfSize, field) == std::end(kOfSize) ? word + ' ' : "";
-  }
-  return kind;
-}
-
-// How often the kind of plan changes from one size to the next, but for numbers that follow from the size.
-void tell_stability(const Chip& chip) {
-  constexpr int kFirst = 2304, kSizes = 64;
-  std::printf("changes of the kind of plan from H=%d to %d, 10 %%:", kFirst, kFirst + kSizes - 1);
-  for (const Cell cell : {Cell::relu, Cell::lstm, Cell::gru}) {
-    for (const int batch : {1, 4, 16}) {
-      int changes = 0;
-      std::string last;
-      for (int hidden = kFirst; hidden < kFirst + kSizes; ++hidden) {
-        const Recurrent network{.cell = cell, .hidden = hidden, .batch = batch, .density = 0.1};
-        const std::string kind = kind_of_plan(choose_plan(chip, network, RowProfile::uniform(network)).plan);
-        changes += !last.empty() && kind != last;
-        last = kind;
-      }
-      std::printf(" %s B=%d %d", std::string(info(cell).name).c_str(), batch, changes);
-    }
-  }
-  std::printf("\n");
-}
-
 int run(int number, unsigned seed) {
   bench_drawn(number, seed);
   const Chip chip = find_chip("h200").chip;
-  tell_stability(chip);
   const auto network = [](Cell cell, int hidden) {
     return Recurrent{.cell = cell, .hidden = hidden, .batch = 4, .density = 0.1};
   };

@@ -7,10 +7,8 @@
 #include "model/workload/mask.hpp"
 #include "model/workload/recurrent.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <random>
 #include <vector>
 

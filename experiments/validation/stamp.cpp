@@ -8,21 +8,18 @@
 #include "model/base/error.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
-#include "experiments/command/progress.hpp"
 #include "experiments/measurement/machine_code.hpp"
 #include "model/base/input_file.hpp"
 #endif
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <numeric>
 #include <string>
 #include <utility>
 
 namespace onchip {
 namespace {
-
-namespace po = boost::program_options;
 
 #ifdef ONCHIP_HAS_CUDA
 
@@ -60,7 +57,7 @@ struct StampedRow {
   CodeComparison comparison;
 };
 
-std::vector<StampedRow> compare_rows(const CsvReader& file, const Manifest& manifest, Progress& progress) {
+std::vector<StampedRow> compare_rows(const CsvReader& file, const Manifest& manifest) {
   std::vector<StampedRow> stamped;
   std::vector<MeasuredKernel> kernels;
   std::vector<std::size_t> places;  // of the kernels' rows in `stamped`
@@ -82,11 +79,7 @@ std::vector<StampedRow> compare_rows(const CsvReader& file, const Manifest& mani
       row.comparison.problem = error.what();
     }
   }
-  const std::vector<CodeComparison> comparisons =
-      compare_code(kernels, manifest, /*trusting=*/true, [&](std::size_t done, std::size_t all) {
-        progress.show(std::filesystem::path(file.file()).filename().string() + ": compiling " + std::to_string(done) +
-                      " of " + std::to_string(all));
-      });
+  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/true, file.file());
   for (std::size_t i = 0; i < places.size(); ++i) {
     stamped[places[i]].comparison = comparisons[i];
   }
@@ -96,95 +89,85 @@ std::vector<StampedRow> compare_rows(const CsvReader& file, const Manifest& mani
 // Of all files, answer by answer, and row by row.
 class Stamps {
  public:
-  void add(const std::filesystem::path& path, const Manifest& manifest, const Table& table,
-           const std::vector<StampedRow>& stamped, const DataFile& data) {
-    std::array<std::size_t, kCodeAnswers.size()> counts{};
-    const auto cell = [&](const StampedRow& row, std::string_view column) {
-      const auto place = std::ranges::find(table.columns, column) - table.columns.begin();
-      return table.rows[row.row][static_cast<std::size_t>(place)];
-    };
-    for (const StampedRow& row : stamped) {
-      const CodeComparison& comparison = row.comparison;
-      ++counts[static_cast<std::size_t>(comparison.answer)];
-      std::vector<std::string> cells{path.string()};
+  Stamps() { table_.columns.insert(table_.columns.end(), kCodeAnswers.begin(), kCodeAnswers.end()); }
+
+  void add(const CsvReader& file, const Manifest& manifest, const std::vector<StampedRow>& stamped,
+           const DataFile& data) {
+    Counts counts{};
+    for (const auto& [i, comparison] : stamped) {
+      const auto answer = static_cast<std::size_t>(comparison.answer);
+      ++counts[answer];
+      ++sums_[answer];
+      std::vector<std::string>& cells = csv_.rows.emplace_back(1, file.file());
       for (const char* column : {"plan", "cell", "hidden", "batch", "precision"}) {
-        cells.push_back(cell(row, column));
+        cells.push_back(file.text(i, column));
       }
-      const auto& written = data.table.rows[row.row];
+      const auto& written = data.table.rows[i];
       cells.insert(cells.end(), {manifest.architecture, written[data.source], written[data.code],
                                  std::string(name(comparison.answer)), comparison.problem});
       if (comparison.answer == CodeAnswer::differs || comparison.answer == CodeAnswer::failed) {
         refused_.push_back(
-            path.string() + ": row " + std::to_string(row.row + 1) + ": " +
-            (comparison.problem.empty() ? "its machine code is another: " + cell(row, "plan") : comparison.problem));
+            file.file() + ": row " + std::to_string(i + 1) + ": " +
+            (comparison.problem.empty() ? "its machine code is another: " + cells[1] : comparison.problem));
       }
-      csv_.rows.push_back(std::move(cells));
     }
-    Json json{{"file", path.string()}, {"rows", stamped.size()}};
-    std::vector<std::string> line{path.string(), std::to_string(stamped.size())};
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      json[std::string(kCodeAnswers[i])] = counts[i];
-      line.push_back(std::to_string(counts[i]));
-      sums_[i] += counts[i];
-    }
-    files_.push_back(std::move(json));
-    table_.rows.push_back(std::move(line));
+    files_.push_back(add_line(file.file(), counts));
   }
 
   bool refused_any() const { return !refused_.empty(); }
 
-  Report report() const {
+  Report report() {
     constexpr std::size_t kShown = 20;
-    Table table = table_;
-    Report report;
-    report.csv = csv_;
-    report.json = {{"files", files_}};
-    std::vector<std::string> sum{"all", std::to_string(csv_.rows.size())};
-    for (std::size_t i = 0; i < sums_.size(); ++i) {
-      report.json[std::string(kCodeAnswers[i])] = sums_[i];
-      sum.push_back(std::to_string(sums_[i]));
-    }
-    report.json["refused"] = refused_;
-    table.rows.push_back(std::move(sum));
-    report.text = to_aligned(table);
+    Json json = add_line("all", sums_);
+    json.erase("file");
+    json.erase("rows");
+    json["files"] = files_;
+    json["refused"] = refused_;
+    std::string text = to_aligned(table_);
     for (std::size_t i = 0; i < std::min(kShown, refused_.size()); ++i) {
-      report.text += (i ? "" : "\n") + refused_[i] + '\n';
+      text += (i ? "" : "\n") + refused_[i] + '\n';
     }
     if (refused_.size() > kShown) {
-      report.text += "and " + std::to_string(refused_.size() - kShown) + " more, which csv and json have\n";
+      text += "and " + std::to_string(refused_.size() - kShown) + " more, which csv and json have\n";
     }
-    return report;
+    return {std::move(text), csv_, std::move(json)};
   }
 
  private:
-  static Table counts_table() {
-    Table table{{"file", "rows"}, {}};
-    table.columns.insert(table.columns.end(), kCodeAnswers.begin(), kCodeAnswers.end());
-    return table;
+  using Counts = std::array<std::size_t, kCodeAnswers.size()>;
+
+  // A line of the table, and the same as JSON.
+  Json add_line(const std::string& file, const Counts& counts) {
+    const auto rows = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    Json json{{"file", file}, {"rows", rows}};
+    std::vector<std::string>& line = table_.rows.emplace_back(std::vector{file, std::to_string(rows)});
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      json[std::string(kCodeAnswers[i])] = counts[i];
+      line.push_back(std::to_string(counts[i]));
+    }
+    return json;
   }
 
-  std::array<std::size_t, kCodeAnswers.size()> sums_{};
+  Counts sums_{};
   Table csv_{
       {"file", "plan", "cell", "hidden", "batch", "precision", "architecture", kSource, kCode, "answer", "problem"},
       {}};
-  Table table_ = counts_table();
+  Table table_{{"file", "rows"}, {}};
   Json files_ = Json::array();
   std::vector<std::string> refused_;
 };
 
-void stamp_file(const std::filesystem::path& path, bool dry_run, Progress& progress, Stamps& stamps) {
+void stamp_file(const std::filesystem::path& path, bool dry_run, Stamps& stamps) {
   const CsvReader file(path);
   if (!file.has(kSource) || !file.has("plan")) {
     return;  // no rows of kernels
   }
   const Manifest manifest = read_manifest(manifest_path(path));
   DataFile data = read_data(path);
-  const Table before = data.table;
-  const std::vector<StampedRow> stamped = compare_rows(file, manifest, progress);
+  const std::vector<StampedRow> stamped = compare_rows(file, manifest);
   bool any_stamped = false;
-  for (const StampedRow& row : stamped) {
-    const CodeComparison& comparison = row.comparison;
-    auto& cells = data.table.rows[row.row];
+  for (const auto& [row, comparison] : stamped) {
+    auto& cells = data.table.rows[row];
     any_stamped |= comparison.answer == CodeAnswer::same || comparison.answer == CodeAnswer::recorded;
     if (comparison.answer == CodeAnswer::same) {
       cells[data.source] = comparison.fingerprint;
@@ -192,7 +175,7 @@ void stamp_file(const std::filesystem::path& path, bool dry_run, Progress& progr
       cells[data.code] = comparison.code_fingerprint;
     }
   }
-  stamps.add(path, manifest, before, stamped, data);
+  stamps.add(file, manifest, stamped, data);
   if (any_stamped && !dry_run) {
     write_file(path, to_csv(data.table));
   }
@@ -200,37 +183,39 @@ void stamp_file(const std::filesystem::path& path, bool dry_run, Progress& progr
 
 #endif
 
-}  // namespace
+std::vector<OptionGroup> stamp_options() {
+  return {
+      option_group("Stamping", {{"data", "FILE...",
+                                 "Stamp measured CSV files, each with its manifest beside it; the option's name may be "
+                                 "left out. Files without fingerprints are left alone."},
+                                {"dry-run", "", "Say what would be stamped, and leave the files as they are."}}),
+      output_options()};
+}
 
-int run_stamp(const Verb& verb, const std::vector<std::string>& arguments) {
-  OptionGroup group = option_group("Stamping");
-  // clang-format off
-  group.add_options()
-      ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
-       "Stamp measured CSV files, each with its manifest beside it; the option's name may be left out. Files without "
-       "fingerprints are left alone.")
-      ("dry-run", "Say what would be stamped, and leave the files as they are.");
-  // clang-format on
-  const auto options = parse_options(verb, arguments, {group, output_options()}, "data");
-  if (!options) {
-    return 0;
-  }
+int run_stamp([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
-  if (options->list("data").empty()) {
+  if (options.list("data").empty()) {
     throw InputError("no file to stamp: expected measured CSV files");
   }
-  Output output(*options);
-  Progress progress;
+  Output output(options);
   Stamps stamps;
-  for (const std::string& file : options->list("data")) {
-    stamp_file(file, options->flag("dry-run"), progress, stamps);
+  for (const std::string& file : options.list("data")) {
+    stamp_file(file, options.flag("dry-run"), stamps);
   }
-  progress.clear();
   output.write(stamps.report());
   return stamps.refused_any() ? 1 : 0;
 #else
   throw InputError("built without CUDA: stamp needs a CUDA toolkit when onchip is configured");
 #endif
 }
+
+}  // namespace
+
+const Verb kStampVerb{"stamp",
+                      "Renew the fingerprints of measured rows whose machine code is found the same.",
+                      "onchip stamp experiments/data/*/*.csv",
+                      stamp_options,
+                      run_stamp,
+                      "data"};
 
 }  // namespace onchip

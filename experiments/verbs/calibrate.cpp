@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // onchip calibrate: microbenchmarks on this machine's GPU, or their stored rows, become a chip file.
 #include "experiments/calibration/chip_rewrite.hpp"
+#include "experiments/command/configuration_rows.hpp"
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
 #include "experiments/measurement/manifest.hpp"
@@ -20,7 +21,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <span>
@@ -29,26 +29,6 @@
 
 namespace onchip {
 namespace {
-
-namespace po = boost::program_options;
-
-OptionGroup calibrate_options() {
-  OptionGroup group = option_group("Calibration");
-  // clang-format off
-  group.add_options()
-      ("chip", po::value<std::string>()->value_name("NAME|FILE")->default_value("h200"),
-       "Start from this chip; what is not measured stays as it is.")
-      ("data", po::value<std::string>()->value_name("FILE"),
-       "Write the measured rows as CSV, with a manifest beside it.")
-      ("only", po::value<std::string>()->value_name("NAME"),
-       "Measure with this kernel of kernels/microbench/ only, as 'cluster_sums'.")
-      ("from", po::value<std::string>()->value_name("FILE"),
-       "Take stored rows, with the manifest beside them, instead of measuring.")
-      ("output,o", po::value<std::string>()->value_name("FILE"),
-       "Write the chip file here (default: the standard output).");
-  // clang-format on
-  return group;
-}
 
 #ifdef ONCHIP_HAS_CUDA
 
@@ -224,12 +204,8 @@ std::vector<MicrobenchRow> read_rows(const std::filesystem::path& path) {
   const CsvReader file(path);
   std::vector<MicrobenchRow> rows;
   for (std::size_t i = 0; i < file.size(); ++i) {
-    const double samples = file.number(i, "samples");
-    if (!(samples >= 0 && samples < 1e9)) {
-      file.fail(i, "column 'samples': found " + in_quotes(file.text(i, "samples")) + ": expected a whole number");
-    }
     rows.push_back({file.text(i, "bench"), file.text(i, "parameters"), file.number(i, "value"), file.number(i, "low"),
-                    file.number(i, "high"), file.text(i, "unit"), static_cast<int>(samples),
+                    file.number(i, "high"), file.text(i, "unit"), static_cast<int>(read_whole(file, i, "samples")),
                     file.number(i, "predicted")});
   }
   return rows;
@@ -262,7 +238,7 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
     beside.emplace(manifest_path(options.text("data")));
   }
   Progress progress;
-  const std::string only = options.given("only") ? options.text("only") : "";
+  const std::string only = options.text("only");
   std::vector<MicrobenchRow> rows = run_microbenchmarks(only, [&](std::string_view what, int done, int total) {
     progress.show(std::string(what) + (total > 0 ? ", " + std::to_string(done) + " of " + std::to_string(total) : ""));
   });
@@ -276,9 +252,7 @@ Rows measure_rows(const Options& options, const std::string& expected_architectu
 }
 
 Rows stored_rows(const Options& options, const std::string& expected_architecture) {
-  if (options.given("data") || options.given("only")) {
-    throw InputError("--data and --only contradict --from: the rows are stored already");
-  }
+  options.refuse({"data", "only"}, "contradicts --from: the rows are stored already");
   const std::filesystem::path file = options.text("from");
   const Manifest manifest = read_manifest(manifest_path(file));
   check_architecture(manifest, expected_architecture);
@@ -297,23 +271,26 @@ std::vector<Replacement> replacements(const Manifest& manifest, const std::vecto
 
 #endif
 
-}  // namespace
+std::vector<OptionGroup> calibrate_options() {
+  return {option_group("Calibration",
+                       {{"chip", "NAME|FILE", "Start from this chip; what is not measured stays as it is.", "h200"},
+                        {"data", "FILE", "Write the measured rows as CSV, with a manifest beside it."},
+                        {"only", "NAME", "Measure with this kernel of kernels/microbench/ only, as 'cluster_sums'."},
+                        {"from", "FILE", "Take stored rows, with the manifest beside them, instead of measuring."},
+                        {"output,o", "FILE", "Write the chip file here (default: the standard output)."}})};
+}
 
-int run_calibrate(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments, {calibrate_options()});
-  if (!options) {
-    return 0;
-  }
+int run_calibrate([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
-  const std::string base = options->text("chip");
+  const std::string base = options.text("chip");
   const Chip chip = find_chip(base).chip;
   const std::filesystem::path base_file = chip_path(base, chip.name);
   std::optional<OutputFile> output;
-  if (options->given("output")) {
-    output.emplace(options->text("output"));
+  if (options.given("output")) {
+    output.emplace(options.text("output"));
   }
   const Rows measured =
-      options->given("from") ? stored_rows(*options, chip.architecture) : measure_rows(*options, chip.architecture);
+      options.given("from") ? stored_rows(options, chip.architecture) : measure_rows(options, chip.architecture);
   std::vector<Replacement> constants = replacements(measured.manifest, fit_constants(measured.rows));
   if (constants.empty()) {
     throw InputError("the rows determine no constant of a chip file");
@@ -333,13 +310,19 @@ int run_calibrate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   output->write(rewritten);
   output->commit();
-  load_chip(options->text("output"));
+  load_chip(options.text("output"));
   std::cerr << "onchip: " << constants.size() << " numbers of the " << chip.name << " measured; see 'onchip chips "
-            << options->text("output") << "'\n";
+            << options.text("output") << "'\n";
   return 0;
 #else
   throw InputError("built without CUDA: calibrate needs a CUDA toolkit when onchip is configured");
 #endif
 }
+
+}  // namespace
+
+const Verb kCalibrateVerb{
+    "calibrate", "Measure a chip's timing constants with microbenchmarks and write them as a chip file.",
+    "onchip calibrate --chip h200 --data microbench.csv -o h200.toml", calibrate_options, run_calibrate};
 
 }  // namespace onchip

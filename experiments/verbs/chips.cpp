@@ -2,6 +2,7 @@
 // onchip chips: what hardware is known, and where each number comes from.
 #include "experiments/command/output.hpp"
 #include "experiments/command/verbs.hpp"
+#include "experiments/page/answers.hpp"
 
 #include "model/base/error.hpp"
 #include "model/base/joined.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <map>
 
 namespace onchip {
@@ -33,32 +35,24 @@ constexpr ChipColumn kColumns[] = {
 };
 
 Report list_chips() {
-  Report report;
-  report.json = {{"chips", Json::array()}};
-  Table shown{{"chip", "architecture"}, {}};
-  report.csv.columns = {"chip", "architecture"};
+  Table csv{{"chip", "architecture"}, {}}, shown = csv;
   for (const ChipColumn& column : kColumns) {
+    csv.columns.emplace_back(column.json);
     shown.columns.emplace_back(column.title);
-    report.csv.columns.emplace_back(column.json);
   }
   for (const std::string& name : shipped_chips()) {
     const Chip chip = find_chip(name).chip;
-    Json json{{"chip", chip.name}, {"architecture", chip.architecture}};
     std::vector<std::string> cells{chip.name, chip.architecture};
     for (const ChipColumn& column : kColumns) {
-      const double value = rounded(column.of(chip));
-      json[std::string(column.json)] = value;
-      cells.push_back(format_number(value));
+      cells.push_back(format_number(rounded(column.of(chip))));
     }
-    report.json["chips"].push_back(std::move(json));
-    report.csv.rows.push_back(cells);
+    csv.rows.push_back(cells);
     if (cells[1].empty()) {
       cells[1] = "-";
     }
     shown.rows.push_back(std::move(cells));
   }
-  report.text = to_aligned(shown);
-  return report;
+  return {to_aligned(shown), csv, {{"chips", to_json(csv)}}};
 }
 
 Report show_chip(const ChipFile& file) {
@@ -125,107 +119,82 @@ Report compare_chips(const std::vector<ChipFile>& files) {
   return report;
 }
 
-void write_chip_file(const Options& options, const ChipFile& file) {
-  const std::string path = options.text("output");
-  if (path.empty() || path == "-") {
-    std::cout << chip_text(file);
-    return;
-  }
-  write_file(path, chip_text(file));
-}
-
 Report list_cost_terms(const CostValues& values) {
-  Report report;
-  report.json = {{"terms", Json::array()}};
-  report.csv.columns = {"group", "term", "value", "neutral", "unit", "scales_with", "meaning", "fitted_to", "points"};
+  Table csv{{"group", "term", "value", "neutral", "unit", "scales_with", "meaning", "fitted_to", "points"}, {}};
   Table shown{{"term", "value", "unit", "scales with", "fitted to", "points", "meaning"}, {}};
   for (const CostTerm& term : kCostTerms) {
-    const double value = rounded(values[term.cost]);
-    const std::string number = format_number(value);
     const std::string name(term.name), unit(term.unit), scales(term.scales), meaning(term.meaning),
-        fitted_to(term.fitted_to), points = std::to_string(term.points);
-    report.json["terms"].push_back({{"group", group_of(term.cost)},
-                                    {"term", name},
-                                    {"value", value},
-                                    {"neutral", term.neutral},
-                                    {"unit", unit},
-                                    {"scales_with", scales},
-                                    {"meaning", meaning},
-                                    {"fitted_to", fitted_to},
-                                    {"points", term.points}});
-    report.csv.rows.push_back({std::string(group_of(term.cost)), name, number, format_number(term.neutral), unit,
-                               scales, meaning, fitted_to, points});
+        fitted_to(term.fitted_to), points = std::to_string(term.points),
+                                   number = format_number(rounded(values[term.cost]));
+    csv.rows.push_back({std::string(group_of(term.cost)), name, number, format_number(term.neutral), unit, scales,
+                        meaning, fitted_to, points});
     shown.rows.push_back({name, number, unit, scales, fitted_to, points, meaning});
   }
-  report.text = to_aligned(shown);
-  return report;
+  return {to_aligned(shown), csv, {{"terms", to_json(csv)}}};
 }
 
 Report list_register_costs() {
-  Report report;
-  report.json = {{"costs", Json::array()}};
-  report.csv.columns = {"cost"};
-  report.csv.columns.insert(report.csv.columns.end(), kRegisterArchitectures.begin(), kRegisterArchitectures.end());
-  report.csv.columns.insert(report.csv.columns.end(), {"unit", "meaning", "source"});
+  Table csv{{"cost"}, {}};
+  csv.columns.insert(csv.columns.end(), kRegisterArchitectures.begin(), kRegisterArchitectures.end());
+  csv.columns.insert(csv.columns.end(), {"unit", "meaning", "source"});
   for (const RegisterCostRow& row : kRegisterCosts) {
-    Json json{{"cost", row.name}, {"unit", "registers"}, {"meaning", row.meaning}, {"source", row.source}};
-    std::vector<std::string> cells{std::string(row.name)};
-    for (std::size_t i = 0; i < kRegisterArchitectures.size(); ++i) {
-      json[std::string(kRegisterArchitectures[i])] = row.registers[i];
-      cells.push_back(format_number(row.registers[i]));
-    }
+    std::vector<std::string>& cells = csv.rows.emplace_back(1, std::string(row.name));
+    std::ranges::transform(row.registers, std::back_inserter(cells), format_number);
     cells.insert(cells.end(), {"registers", std::string(row.meaning), std::string(row.source)});
-    report.json["costs"].push_back(std::move(json));
-    report.csv.rows.push_back(std::move(cells));
   }
-  report.text = to_aligned(report.csv);
-  return report;
+  return {to_aligned(csv), csv, {{"costs", to_json(csv)}}};
 }
 
-}  // namespace
+std::vector<OptionGroup> chips_options() {
+  return {option_group(
+              "Chip",
+              {{"chip", "NAME|FILE...",
+                "Show every number of this chip, or of several side by side; the option's name may be left out "
+                "(default: list all chips). With -o NAME.toml or --format toml it is a chip file, which --chip takes."},
+               {"set", "KEY=QUANTITY...", "Change a number of the chip; repeatable."},
+               {"cost-terms", "", "List the terms of the prices instead: value, unit, what each was fitted to."},
+               {"register-costs", "",
+                "List what stands in for the compiler where there is none instead: registers of a thread of sparse "
+                "plans beside its weights, by architecture."}}),
+          output_options()};
+}
 
-int run_chips(const Verb& verb, const std::vector<std::string>& arguments) {
-  OptionGroup group = option_group("Chip");
-  namespace po = boost::program_options;
-  // clang-format off
-  group.add_options()
-      ("chip", po::value<std::vector<std::string>>()->composing()->value_name("NAME|FILE"),
-       "Show every number of this chip, or of several side by side; the option's name may be left out (default: list all "
-       "chips). With -o NAME.toml or --format toml it is a chip file, which --chip takes.")
-      ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
-       "Change a number of the chip; repeatable.")
-      ("cost-terms", "List the terms of the prices instead: value, unit, what each was fitted to.")
-      ("register-costs", "List what stands in for the compiler where there is none instead: registers of a thread of "
-       "sparse plans beside its weights, by architecture.");
-  // clang-format on
-  const auto options = parse_options(verb, arguments, {group, output_options()}, "chip");
-  if (!options) {
-    return 0;
-  }
+int run_chips(const Options& options) {
   std::vector<ChipFile> chips;
-  for (const std::string& name : options->list("chip")) {
-    chips.push_back(with_changes(named_chip(name), *options));
+  for (const std::string& name : options.list("chip")) {
+    chips.push_back(with_changes(named_chip(name), options));
   }
-  if (chips.empty() && options->given("set")) {
-    throw InputError("--set needs a chip: 'onchip chips NAME --set KEY=QUANTITY'");
-  }
-  const std::string format = options->text("format");
-  if (format == "toml" || (format.empty() && options->text("output").ends_with(".toml"))) {
+  options.refuse({"set"}, "needs a chip: 'onchip chips NAME --set KEY=QUANTITY'", chips.empty());
+  const std::string format = options.text("format");
+  if (format == "toml" || (format.empty() && options.text("output").ends_with(".toml"))) {
     if (chips.size() != 1) {
       throw InputError("a chip file is of one chip: 'onchip chips NAME -o mine.toml'");
     }
-    write_chip_file(*options, chips.front());
+    if (const std::string path = options.text("output"); path.empty() || path == "-") {
+      std::cout << chip_text(chips.front());
+    } else {
+      write_file(path, chip_text(chips.front()));
+    }
     return 0;
   }
-  Output output(*options);
-  if (options->flag("cost-terms")) {
+  Output output(options);
+  if (options.flag("cost-terms")) {
     output.write(list_cost_terms(chips.empty() ? kCostDefaults : chips.front().chip.cost));
-  } else if (options->flag("register-costs")) {
+  } else if (options.flag("register-costs")) {
     output.write(list_register_costs());
   } else {
     output.write(chips.empty() ? list_chips() : chips.size() == 1 ? show_chip(chips.front()) : compare_chips(chips));
   }
   return 0;
 }
+
+}  // namespace
+
+const Verb kChipsVerb{"chips",
+                      "List the chips that are shipped, every number of one with its source, or several side by side.",
+                      "onchip chips H200",
+                      chips_options,
+                      run_chips,
+                      "chip"};
 
 }  // namespace onchip

@@ -10,7 +10,6 @@
 #include "experiments/training/answers.hpp"
 #include "experiments/verbs/question.hpp"
 #include "model/base/error.hpp"
-#include "model/base/units.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
 #include "kernels/runtime/compiler.hpp"
@@ -20,13 +19,11 @@ namespace onchip {
 namespace {
 
 OptionGroup fit_options() {
-  OptionGroup group = option_group("Check");
-  // clang-format off
-  group.add_options()
-      ("compile", "Let the compiler have the last word, for the chip's architecture as it is; no GPU is needed. Of plans "
-       "that it spills, the next is taken that it keeps; where it keeps none, the network does not fit.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Check",
+      {{"compile", "",
+        "Let the compiler have the last word, for the chip's architecture as it is; no GPU is needed. Of plans that it "
+        "spills, the next is taken that it keeps; where it keeps none, the network does not fit."}});
 }
 
 // The architecture whose compiler has the last word; "": the model has it.
@@ -52,19 +49,15 @@ void name_compiler([[maybe_unused]] Report& report, [[maybe_unused]] const Chip&
 #endif
 }
 
-}  // namespace
+std::vector<OptionGroup> all_fit_options() {
+  return {chip_options(), network_options(),       plan_options(),     whole_plan_option(),    granule_option(),
+          fit_options(),  whole_network_options(), training_options(), feed_forward_options(), output_options()};
+}
 
-int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(
-      verb, arguments,
-      {chip_options(), network_options(), plan_options(), whole_plan_option(), granule_option(), fit_options(),
-       whole_network_options(), training_options(), feed_forward_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
-  Output output(*options);
+int run_fit(const Options& options) {
+  Output output(options);
   const std::vector<Question> questions =
-      read_questions(*options, read_chip(*options),
+      read_questions(options, read_chip(options),
                      {.hidden = false,
                       .checkpoints = true,
                       .recurrent = {network_options(), plan_options(), granule_option(), fit_options(),
@@ -72,12 +65,12 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   const Question& question = questions.front();
   const auto* step = std::get_if<RecurrentQuestion>(&question);
   if (step == nullptr) {
-    refuse_beside(*options, "mode", {fit_options()});
+    refuse_beside(options, "mode", {fit_options()});
     return std::visit([&](const auto& of) { return write(output, fit(of)); }, question);
   }
-  refuse_stack(*options);
+  refuse_stack(options);
   const Chip& chip = step->chip.chip;
-  const std::string compiler = deciding_compiler(chip, options->flag("compile"));
+  const std::string compiler = deciding_compiler(chip, options.flag("compile"));
   const auto answer_of = [&](const RecurrentQuestion& of) {
     const Waiting waiting("seeking what fits");
     return fit(of, [&](const Chip& on, const Configuration& configuration, const RowProfile& rows) {
@@ -95,5 +88,10 @@ int run_fit(const Verb& verb, const std::vector<std::string>& arguments) {
   output.write(report);
   return answer.is_yes() ? 0 : 1;
 }
+
+}  // namespace
+
+const Verb kFitVerb{"fit", "Say whether a network stays on the chip or, without --hidden, how large one can be.",
+                    "onchip fit --chip h200 --density 10% --batch 4", all_fit_options, run_fit};
 
 }  // namespace onchip

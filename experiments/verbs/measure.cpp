@@ -6,7 +6,6 @@
 #include "experiments/command/verbs.hpp"
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/measurement/manifest.hpp"
-#include "experiments/reports/recurrent_report.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
 #include "model/answer/feed_forward/feed_forward.hpp"
@@ -42,7 +41,6 @@
 #include <array>
 #include <filesystem>
 #include <future>
-#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -50,43 +48,41 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 OptionGroup measure_options() {
-  OptionGroup group = option_group("Measurement");
-  // clang-format off
-  group.add_options()
-      ("configurations", po::value<std::string>()->value_name("FILE"),
-       "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside the "
-       "file of -o. With --plan all a row for every family.")
-      ("baselines", "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each "
-       "computes is noted. With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer.")
-      ("no-check", "With --network leave the reference out, which takes a minute for the largest: nothing says then "
-       "whether results are right.")
-      ("floor", "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot "
-       "beat.")
-      ("clocks", "Show where the time of a step goes: the cycles from each of its points to the next.")
-      ("capture", po::value<std::string>()->value_name("FILE"),
-       "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
-       "simulate generates.")
-      ("repeats", po::value<std::string>()->value_name("N")->default_value("30"),
-       "Take at most this many samples: fewer once the 95 % interval of the median is within 1 % of it.")
-      ("columns", "Say instead what the columns of all answers mean, as rows of their own.")
-      ("interpret", "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With --capture "
-       "the accesses of that.")
-      ("compile-only", "Compile without a GPU, and report registers and spills.")
-      ("write", po::value<std::string>()->value_name("FILE"),
-       "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it FILE.layout, the "
-       "weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs it.")
-      ("arch", po::value<std::string>()->value_name("SM"),
-       "Compile for this architecture, with --compile-only (default: the chip's).")
-      ("plan-forward", po::value<std::string>()->value_name("FIELDS"),
-       "With --mode train change fields of the forward recurrence's plan: \"sub_batches=2 warps=16\". A file of --configurations has "
-       "them as columns plan_forward and plan_backward.")
-      ("plan-backward", po::value<std::string>()->value_name("FIELDS"), "The same of the backward recurrence's.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Measurement",
+      {{"configurations", "FILE",
+        "Measure every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
+        "family, storage, plan, or weights and tensor: a file beside it) and write CSV rows, with a manifest beside "
+        "the file of -o. With --plan all a row for every family."},
+       {"baselines", "",
+        "Time cuDNN, cuBLAS and cuSPARSE at the same size, interleaved with the kernel; what each computes is noted. "
+        "With --network the method of 2020, cuSPARSE and cuBLAS, layer by layer."},
+       {"no-check", "",
+        "With --network leave the reference out, which takes a minute for the largest: nothing says then whether "
+        "results are right."},
+       {"floor", "",
+        "Time the plan's exchange alone, interleaved with the kernel: with conflict-free loads, what it cannot beat."},
+       {"clocks", "", "Show where the time of a step goes: the cycles from each of its points to the next."},
+       {"capture", "FILE",
+        "Write down every access to shared memory of one step instead, as a compact trace, and compare it with what "
+        "simulate generates."},
+       {"repeats", "N",
+        "Take at most this many samples: fewer once the 95 % interval of the median is within 1 % of it.", "30"},
+       {"columns", "", "Say instead what the columns of all answers mean, as rows of their own."},
+       {"interpret", "",
+        "Check the results without a GPU: execute the kernel's PTX, thread by thread, on this CPU. No times. With "
+        "--capture the accesses of that."},
+       {"compile-only", "", "Compile without a GPU, and report registers and spills."},
+       {"write", "FILE",
+        "With --compile-only write the kernel: FILE.cu (one source, for nvcc), FILE.ptx or FILE.cubin; beside it "
+        "FILE.layout, the weights as it loads them, and FILE.json, how it is launched. examples/run_kernel.cpp runs "
+        "it."},
+       {"arch", "SM", "Compile for this architecture, with --compile-only (default: the chip's)."},
+       {"plan-forward", "FIELDS",
+        "With --mode train change fields of the forward recurrence's plan: \"sub_batches=2 warps=16\". A file of "
+        "--configurations has them as columns plan_forward and plan_backward."},
+       {"plan-backward", "FIELDS", "The same of the backward recurrence's."}});
 }
 
 #ifdef ONCHIP_HAS_CUDA
@@ -95,56 +91,40 @@ bool compares_families(const Options& options) {
   return options.text("plan") == kAllPlans;
 }
 
-// Those of the names that are given, where they must not be.
-void refuse(const Options& options, bool when, std::initializer_list<const char*> names, const std::string& why) {
-  for (const char* name : names) {
-    if (when && options.given(name)) {
-      throw InputError("--" + std::string(name) + ' ' + why);
-    }
-  }
-}
-
 void refuse_contradictions(const Options& options) {
-  const bool trains = options.text("mode") == "train";
-  refuse(options, !trains || options.given("configurations"), {"plan-forward", "plan-backward"},
-         std::string("is of one training step: it needs --mode train") +
-             (trains ? ", and rows of a file say it themselves" : ""));
-  refuse(options, trains, {"network", "floor", "clocks", "capture", "interpret", "write"},
-         "is of inference: leave it out with --mode train");
-  refuse(options, !options.given("network"), {"no-check"}, "needs --network");
-  refuse(options, options.flag("interpret"), {"baselines", "floor", "clocks", "repeats", "compile-only"},
-         "contradicts --interpret: nothing runs on a GPU, and nothing is timed");
-  refuse(options, compares_families(options), {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
-         "takes one plan, not 'all'");
+  const bool trains = options.text("mode") == "train", are_families = compares_families(options);
+  options.refuse({"plan-forward", "plan-backward"},
+                 std::string("is of one training step: it needs --mode train") +
+                     (trains ? ", and rows of a file say it themselves" : ""),
+                 !trains || options.given("configurations"));
+  options.refuse({"network", "floor", "clocks", "capture", "interpret", "write"},
+                 "is of inference: leave it out with --mode train", trains);
+  options.refuse({"no-check"}, "needs --network", !options.given("network"));
+  options.refuse({"baselines", "floor", "clocks", "repeats", "compile-only"},
+                 "contradicts --interpret: nothing runs on a GPU, and nothing is timed", options.flag("interpret"));
+  options.refuse({"baselines", "floor", "clocks", "capture", "interpret", "compile-only"}, "takes one plan, not 'all'",
+                 are_families);
   if (read_stack(options) && !trains) {
     for (const char* what :
          {"plan", "baselines", "floor", "clocks", "capture", "interpret", "compile-only", "configurations"}) {
-      if (options.given(what) && (what != std::string_view("plan") || compares_families(options))) {
-        throw InputError("--layers, --bidirectional and --input time one whole network with one plan: leave --" +
-                         std::string(what) + " out");
-      }
+      options.refuse({what},
+                     "is of one layer, and --layers, --bidirectional and --input time one whole network with one "
+                     "plan: leave --" +
+                         std::string(what) + " out",
+                     what != std::string_view("plan") || are_families);
     }
   }
-  if (compares_families(options) && options.given("family")) {
-    throw InputError("--family contradicts --plan all, which compares them");
-  }
+  options.refuse({"family"}, "contradicts --plan all, which compares them", are_families);
   if (options.given("configurations")) {
-    for (const OptionGroup& group : {network_options(), plan_options(), whole_plan_option()}) {
-      for (const auto& option : group.options()) {
-        if (options.given(option->long_name()) && !(option->long_name() == "plan" && compares_families(options))) {
-          throw InputError("--" + option->long_name() + " contradicts --configurations: the rows of the file say it");
-        }
-      }
-    }
-    if (!trains && (options.flag("baselines") || options.flag("compile-only") || options.flag("interpret") ||
-                    options.given("capture"))) {
-      throw InputError(
-          "--baselines, --compile-only, --interpret and --capture take one configuration, not a file of them");
-    }
+    std::vector<std::string> of_rows = names_of({network_options(), plan_options(), whole_plan_option()});
+    std::erase(of_rows, are_families ? "plan" : "");
+    options.refuse(of_rows, "contradicts --configurations: the rows of the file say it");
+    options.refuse({"baselines", "compile-only", "interpret", "capture"}, "takes one configuration, not a file of them",
+                   !trains);
   }
-  refuse(options, options.flag("compile-only"), {"baselines", "capture"}, "contradicts --compile-only: nothing runs");
-  refuse(options, !options.flag("compile-only"), {"arch", "write"},
-         "needs --compile-only: a measurement is on this machine's GPU");
+  options.refuse({"baselines", "capture"}, "contradicts --compile-only: nothing runs", options.flag("compile-only"));
+  options.refuse({"arch", "write"}, "needs --compile-only: a measurement is on this machine's GPU",
+                 !options.flag("compile-only"));
 }
 
 // ---- without times: each writes its answer and returns the exit status ----------------------------------------------
@@ -521,23 +501,21 @@ std::vector<ColumnGroup> all_columns() {
 }
 
 MeasureOptions read_measure_options(const Options& options) {
-  MeasureOptions measure_options;
-  measure_options.timing.most_samples = static_cast<int>(options.whole("repeats", 1, 100000));
-  measure_options.floor = options.flag("floor");
-  measure_options.clocks = options.flag("clocks");
-  measure_options.baselines = options.flag("baselines");
-  measure_options.checks = !options.flag("no-check");
-  return measure_options;
+  return {.timing = {.most_samples = static_cast<int>(options.whole("repeats", 1, 100000))},
+          .floor = options.flag("floor"),
+          .clocks = options.flag("clocks"),
+          .baselines = options.flag("baselines"),
+          .checks = !options.flag("no-check")};
 }
 
 int measure_network(const Options& options, const ChipFile& chip, const MeasureOptions& measure_options) {
   refuse_beside(options, "network", {}, {"configurations", "floor", "clocks", "capture", "write", "arch"});
-  refuse(options, options.flag("no-check"), {"interpret", "compile-only", "image-order"}, "contradicts --no-check");
+  options.refuse({"interpret", "compile-only", "image-order"}, "contradicts --no-check", options.flag("no-check"));
   const std::string network = network_text(options);
   const std::string images = options.given("images")     ? options.text("images")
                              : options.flag("interpret") ? "digits:32"
                                                          : "digits:60000";
-  const InferenceConstraints plan = read_inference_constraints(options.given("plan") ? options.text("plan") : "");
+  const InferenceConstraints plan = read_inference_constraints(options.text("plan"));
   const bool is_staged = plan.plan && std::holds_alternative<StagedPlan>(*plan.plan);
   const bool is_library = !library_asked(plan).empty();
   const bool are_ways = is_staged || is_library || measure_options.baselines;
@@ -553,14 +531,14 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
   }
   Output output(options);
   const ImagesOnGpus on_gpus{
-      .gpus = options.given("gpus") ? static_cast<int>(options.whole("gpus", 1, 1024)) : 1,
+      .gpus = options.count("gpus", 1024, 1),
       .split = options.given("split")
                    ? static_cast<Split>(options.choice("split", options.text("split"), {"dealt", "contiguous"}))
                    : Split::dealt,
       .survivors_first = options.given("image-order") &&
                          options.choice("image-order", options.text("image-order"), {"given", "survivors-first"}) == 1};
   if (options.flag("interpret")) {
-    refuse(options, true, {"gpus", "split", "image-order"}, "contradicts --interpret");
+    options.refuse({"gpus", "split", "image-order"}, "contradicts --interpret");
     return interpret_feed_forward(chip, network, images, plan, measure_options, output);
   }
   if (are_ways) {
@@ -573,82 +551,82 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
 
 #endif
 
-}  // namespace
+std::vector<OptionGroup> all_measure_options() {
+  return {chip_options(),     network_options(),   whole_network_options(),
+          plan_options(),     whole_plan_option(), feed_forward_options({"images", "gpus", "split", "image-order"}),
+          training_options(), measure_options(),   output_options()};
+}
 
-int run_measure(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
-                     feed_forward_options({"images", "gpus", "split", "image-order"}), training_options(),
-                     measure_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
+int run_measure([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
-  if (options->flag("columns")) {
-    Output(*options).write(explain(all_columns()));
+  if (options.flag("columns")) {
+    Output(options).write(explain(all_columns()));
     return 0;
   }
-  const bool is_feed_forward =
-      asks_feed_forward(*options, {network_options(), whole_network_options(), plan_options()});
-  const bool trains_file = options->text("mode") == "train" && options->given("configurations");
+  const bool is_feed_forward = asks_feed_forward(options, {network_options(), whole_network_options(), plan_options()});
+  const bool trains_file = options.text("mode") == "train" && options.given("configurations");
   std::optional<AskedTraining> training;
-  if (!trains_file && asks_training(*options)) {
-    training = read_training(*options);
+  if (!trains_file && asks_training(options)) {
+    training = read_training(options);
   }
-  refuse_contradictions(*options);
-  const bool is_on_gpu = !options->flag("compile-only") && !options->flag("interpret");
-  const ChipFile chip = is_on_gpu ? read_measured_chip(*options) : read_chip(*options);
+  refuse_contradictions(options);
+  const bool is_on_gpu = !options.flag("compile-only") && !options.flag("interpret");
+  const ChipFile chip = is_on_gpu ? read_measured_chip(options) : read_chip(options);
   Progress progress;
-  MeasureOptions measure_options = read_measure_options(*options);
+  MeasureOptions measure_options = read_measure_options(options);
   measure_options.say = [&](const std::string& what) { progress.show(what); };
-  if (options->given("configurations") && !options->flag("compile-only") && options->given("format") &&
-      options->text("format") != "csv") {
+  if (options.given("configurations") && !options.flag("compile-only") && options.given("format") &&
+      options.text("format") != "csv") {
     throw InputError("--configurations writes CSV: leave --format out");
   }
   if (training || trains_file) {
-    return measure_training(*options, chip, std::move(training), measure_options);
+    return measure_training(options, chip, std::move(training), measure_options);
   }
   if (is_feed_forward) {
-    return measure_network(*options, chip, measure_options);
+    return measure_network(options, chip, measure_options);
   }
-  if (options->given("configurations")) {
-    Output output(*options);
-    return measure_each(configurations_of_file(*options), options->text("configurations"), *options, chip,
-                        measure_options, output);
+  if (options.given("configurations")) {
+    Output output(options);
+    return measure_each(configurations_of_file(options), options.text("configurations"), options, chip, measure_options,
+                        output);
   }
   const std::vector<Configuration> configurations =
-      read_configurations(*options, /*needs_hidden=*/true, /*takes_all_families=*/true);
+      read_configurations(options, /*needs_hidden=*/true, /*takes_all_families=*/true);
   const Configuration& configuration = configurations.front();
   if (configurations.size() > 1) {
-    const bool is_csv = !options->given("format") || options->text("format") == "csv";
-    refuse(*options, true, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
-           "is of one tensor: name it by --tensor");
-    refuse(*options, !is_csv, {"format"}, "is of one tensor, several are rows of CSV: name it by --tensor");
-    Output output(*options);
-    return measure_each(configurations, configuration.weights_file, *options, chip, measure_options, output);
+    const bool is_csv = !options.given("format") || options.text("format") == "csv";
+    options.refuse({"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+                   "is of one tensor: name it by --tensor");
+    options.refuse({"format"}, "is of one tensor, several are rows of CSV: name it by --tensor", !is_csv);
+    Output output(options);
+    return measure_each(configurations, configuration.weights_file, options, chip, measure_options, output);
   }
   measure_options.seed = configuration.seed;
   const bool is_of_library = !configuration.family().empty() && !find_family(configuration.family()).is_on_chip;
-  refuse(*options, is_of_library, {"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
-         "takes a plan of a kernel, not a library's");
-  Output output(*options);
-  if (const std::optional<Stack> stack = read_stack(*options)) {
+  options.refuse({"baselines", "floor", "clocks", "capture", "interpret", "compile-only"},
+                 "takes a plan of a kernel, not a library's", is_of_library);
+  Output output(options);
+  if (const std::optional<Stack> stack = read_stack(options)) {
     return measure_whole_network(chip, configuration, *stack, measure_options, output);
   }
-  if (options->given("capture")) {
-    return capture_network(chip, configuration, options->text("capture"), options->flag("interpret"), output);
+  if (options.given("capture")) {
+    return capture_network(chip, configuration, options.text("capture"), options.flag("interpret"), output);
   }
-  if (options->flag("interpret")) {
+  if (options.flag("interpret")) {
     return interpret_network(chip, configuration, measure_options, output);
   }
-  return options->flag("compile-only")
-             ? compile_only(*options, chip, configuration, output)
-             : measure_plans_once(chip, configuration, is_of_library || compares_families(*options), measure_options,
+  return options.flag("compile-only")
+             ? compile_only(options, chip, configuration, output)
+             : measure_plans_once(chip, configuration, is_of_library || compares_families(options), measure_options,
                                   output);
 #else
   throw InputError("built without CUDA: measure needs a CUDA toolkit when onchip is configured");
 #endif
 }
+
+}  // namespace
+
+const Verb kMeasureVerb{"measure", "Run a plan as a CUDA kernel: check its results, then time it.",
+                        "onchip measure --hidden 2304 --density 30% --baselines", all_measure_options, run_measure};
 
 }  // namespace onchip

@@ -13,29 +13,9 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
-#include <utility>
 
 namespace onchip {
 namespace {
-
-namespace po = boost::program_options;
-
-OptionGroup pareto_options() {
-  OptionGroup group = option_group("Front");
-  // clang-format off
-  group.add_options()
-      ("files", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
-       "Read these CSV or JSON Lines files; bare words are files, too. All need the same columns.")
-      ("objectives", text_option("LIST"),
-       "Compare these columns, the smallest or the largest first, e.g. step_us:min,hidden:max.")
-      ("by", text_option("COLUMN"), "Find a front for each value of this column, e.g. chip, instead of one of all rows.")
-      ("where", text_option("EXPRESSION"),
-       "Leave out rows of which this is false, as 'sweep' does: of columns that are numbers, e.g. \"batch == 4 && density < 0.2\".")
-      ("within", text_option("SHARE"),
-       "Show only so many rows that each of the front is within this of one that is shown, in every objective, e.g. 2%.");
-  // clang-format on
-  return group;
-}
 
 // Of the sweep that the file is of, if its manifest says so.
 std::vector<std::string> axes_of(const std::filesystem::path& path) {
@@ -204,28 +184,41 @@ void write_json(FrontOfFiles& files, Output& output) {
   output.append("\n  ]\n}\n");
 }
 
-}  // namespace
+std::vector<OptionGroup> pareto_options() {
+  return {
+      option_group(
+          "Front",
+          {{"files", "FILE...",
+            "Read these CSV or JSON Lines files; bare words are files, too. All need the same columns."},
+           {"objectives", "LIST",
+            "Compare these columns, the smallest or the largest first, e.g. step_us:min,hidden:max."},
+           {"by", "COLUMN", "Find a front for each value of this column, e.g. chip, instead of one of all rows."},
+           {"where", "EXPRESSION",
+            "Leave out rows of which this is false, as 'sweep' does: of columns that are numbers, e.g. \"batch == 4 && "
+            "density < 0.2\"."},
+           {"within", "SHARE",
+            "Show only so many rows that each of the front is within this of one that is shown, in every objective, "
+            "e.g. "
+            "2%."}}),
+      output_options()};
+}
 
-int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments, {pareto_options(), output_options()}, "files");
-  if (!options) {
-    return 0;
-  }
-  const std::vector<std::string> files = options->list("files");
-  if (files.empty() || !options->given("objectives")) {
+int run_pareto(const Options& options) {
+  const std::vector<std::string> files = options.list("files");
+  if (files.empty() || !options.given("objectives")) {
     throw InputError(
         "expected files and --objectives, e.g. 'onchip pareto sweep.csv --objectives step_us:min,hidden:max'");
   }
   const auto parsed = [&](const std::string& option, auto&& parse) {
     try {
-      return parse(options->text(option));
+      return parse(options.text(option));
     } catch (const InputError& error) {
       throw InputError("--" + option + ": " + error.what());
     }
   };
-  const FrontAsked asked{parsed("objectives", parse_objectives), options->text("by"), options->text("where"),
+  const FrontAsked asked{parsed("objectives", parse_objectives), options.text("by"), options.text("where"),
                          parsed("within", parse_within)};
-  Output output(*options);
+  Output output(options);
   FrontOfFiles answer = find_fronts(files, asked);
   switch (output.format()) {
     case Format::table:
@@ -241,5 +234,15 @@ int run_pareto(const Verb& verb, const std::vector<std::string>& arguments) {
   output.finish();
   return answer.found->sum(&FrontOfRows::on_front) > 0 ? 0 : 1;
 }
+
+}  // namespace
+
+const Verb kParetoVerb{
+    "pareto",
+    "Find the rows of a sweep that no other row beats, and what each step along them costs and gains.",
+    "onchip pareto sweep.csv --objectives hidden:max,step_us:min",
+    pareto_options,
+    run_pareto,
+    "files"};
 
 }  // namespace onchip

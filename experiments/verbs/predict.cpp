@@ -11,35 +11,34 @@
 #include "model/base/error.hpp"
 
 namespace onchip {
+namespace {
 
-int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), whole_network_options(), plan_options(), whole_plan_option(),
-                     training_options(), feed_forward_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
-  Output output(*options);
+std::vector<OptionGroup> predict_options() {
+  return {chip_options(),      network_options(),  whole_network_options(), plan_options(),
+          whole_plan_option(), training_options(), feed_forward_options(),  output_options()};
+}
+
+int run_predict(const Options& options) {
+  Output output(options);
   const std::vector<Question> questions =
-      read_questions(*options, read_chip(*options),
+      read_questions(options, read_chip(options),
                      {.all_families = true,
                       .checkpoints = true,
                       .recurrent = {network_options(), whole_network_options(), plan_options()}});
   const Question& question = questions.front();
   const auto* step = std::get_if<RecurrentQuestion>(&question);
-  const std::optional<Stack> stack = step ? read_stack(*options) : std::nullopt;
+  const std::optional<Stack> stack = step ? read_stack(options) : std::nullopt;
   if (questions.size() > 1) {
-    if (options->text("plan") == kAllPlans) {
+    if (options.text("plan") == kAllPlans) {
       throw InputError("--plan all compares the steps of one tensor: name it by --tensor");
     }
     return write_each(output, questions, [](const RecurrentQuestion& of) { return predict(of); });
   }
-  if (options->text("plan") == kAllPlans) {
+  if (options.text("plan") == kAllPlans) {
     if (stack) {
       throw InputError("--plan all compares steps: leave --layers, --bidirectional and --input out");
     }
-    if (options->given("family") && options->text("family") != "auto") {
+    if (options.given("family") && options.text("family") != "auto") {
       throw InputError("--family contradicts --plan all, which compares them");
     }
     return std::visit([&](const auto& of) { return write(output, rank(of)); }, question);
@@ -49,5 +48,10 @@ int run_predict(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   return std::visit([&](const auto& of) { return write(output, predict(of)); }, question);
 }
+
+}  // namespace
+
+const Verb kPredictVerb{"predict", "Predict how long one time step takes, and its bottleneck.",
+                        "onchip predict --hidden 2304 --density 30% --batch 4", predict_options, run_predict};
 
 }  // namespace onchip

@@ -30,8 +30,4 @@ std::vector<Question> read_questions(const Options& options, const ChipFile& chi
   return questions;
 }
 
-Question read_question(const Options& options, const ChipFile& chip, const QuestionNeeds& needs) {
-  return read_questions(options, chip, needs).front();
-}
-
 }  // namespace onchip

@@ -24,7 +24,6 @@ struct QuestionNeeds {
 // A feed-forward network by --network, a training by --mode train, else a step of a recurrent network. Throws
 // InputError.
 std::vector<Question> read_questions(const Options& options, const ChipFile& chip, const QuestionNeeds& needs);
-Question read_question(const Options& options, const ChipFile& chip, const QuestionNeeds& needs);
 
 // Writes an answer; the exit status.
 template <typename Answer>

@@ -11,6 +11,7 @@
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"
 #include "model/explore/spec.hpp"
@@ -25,15 +26,12 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace onchip {
 namespace {
-
-namespace po = boost::program_options;
 
 // ---- figures --------------------------------------------------------------------------------------------------------
 
@@ -511,50 +509,34 @@ std::string report_html(const std::vector<Result>& results, std::vector<std::str
     }
   }
   commands.insert(commands.begin(), said.begin(), said.end());
-  std::string text;
-  for (const std::string& command : commands) {
-    text += command + '\n';
-  }
   std::string body = "<h1>onchip report</h1>\n";
   if (!page.figures.missing().empty()) {
     body += note_html("Tables only, no figures: " + page.figures.missing() + ".");
   }
   return page_html("onchip: " + names, body + page.body + "<section>\n<h2>Commands</h2>\n<pre class=\"command\">" +
-                                           escaped(text) +
+                                           escaped(joined(commands, "\n") + "\n") +
                                            "</pre>\n<p class=\"note\">onchip " ONCHIP_VERSION "</p>\n</section>\n");
 }
 
-OptionGroup report_options() {
-  OptionGroup group = option_group("Report");
-  const auto texts = [](const char* name) {
-    return po::value<std::vector<std::string>>()->composing()->value_name(name);
-  };
-  // clang-format off
-  group.add_options()
-      ("files", texts("FILE"),
-       "Show these: the .json of any verb, .csv or .jsonl of rows, figures of plots/ as .svg; bare words are files, too.")
-      ("command", texts("TEXT"), "Say that this command made the files, where they do not say it; repeatable.")
-      ("output,o", text_option("FILE"), "Write to a file, whole or not at all, instead of the standard output.");
-  // clang-format on
-  return group;
+std::vector<OptionGroup> report_options() {
+  return {option_group(
+      "Report", {{"files", "FILE...",
+                  "Show these: the .json of any verb, .csv or .jsonl of rows, figures of plots/ as .svg; bare words "
+                  "are files, too."},
+                 {"command", "TEXT...", "Say that this command made the files, where they do not say it; repeatable."},
+                 {"output,o", "FILE", "Write to a file, whole or not at all, instead of the standard output."}})};
 }
 
-}  // namespace
-
-int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options = parse_options(verb, arguments, {report_options()}, "files");
-  if (!options) {
-    return 0;
-  }
+int run_report(const Options& options) {
   std::vector<Result> results;
-  std::vector<std::string> commands = options->list("command");
-  const std::vector<std::string> files = options->list("files");
+  std::vector<std::string> commands = options.list("command");
+  const std::vector<std::string> files = options.list("files");
   if (files.empty()) {
     throw InputError("expected files, e.g. 'onchip report sweep.csv front.json -o report.html'");
   }
   std::ranges::transform(files, std::back_inserter(results), read_result);
-  commands.push_back(command_line("onchip", verb, files));  // the same whatever the page is called
-  const std::string path = options->text("output");
+  commands.push_back("onchip report " + shell_line(files));  // the same whatever the page is called
+  const std::string path = options.text("output");
   std::unique_ptr<OutputFile> file;
   if (!path.empty() && path != "-") {
     file = std::make_unique<OutputFile>(path);
@@ -568,5 +550,14 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Verb kReportVerb{"report",
+                       "Write answers, sweeps and fronts as one HTML page with tables and figures.",
+                       "onchip report sweep.csv front.json -o report.html",
+                       report_options,
+                       run_report,
+                       "files"};
 
 }  // namespace onchip

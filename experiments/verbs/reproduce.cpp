@@ -19,8 +19,6 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 // ---- claims set side by side with what is computed and measured -----------------------------------------------------
 
 std::string number_text(double value) {
@@ -190,19 +188,14 @@ Table rows(std::span<const Replication> replications) {
         row.resize(row.size() + 5);
       } else {
         const Recurrent& network = recipe.networks[i];
-        for (std::string word :
-             {std::string(info(network.cell).name), network.hidden > 0 ? std::to_string(network.hidden) : "",
-              std::to_string(network.batch), format_number(network.density),
-              std::string(info(network.precision).name)}) {
-          row.push_back(std::move(word));
-        }
+        row.insert(row.end(), {std::string(info(network.cell).name),
+                               network.hidden > 0 ? std::to_string(network.hidden) : "", std::to_string(network.batch),
+                               format_number(network.density), std::string(info(network.precision).name)});
       }
       const auto value = [&](const Column& column) { return column.values.empty() ? "" : cell(column.values[i]); };
-      for (std::string word :
-           {value(there(of)), here(of).chip, value(here(of)), value(measured(of)), std::to_string(of.rows),
-            of.knows_stale ? std::to_string(of.stale.size()) : "", recipe.plot}) {
-        row.push_back(std::move(word));
-      }
+      row.insert(row.end(),
+                 {value(there(of)), here(of).chip, value(here(of)), value(measured(of)), std::to_string(of.rows),
+                  of.knows_stale ? std::to_string(of.stale.size()) : "", recipe.plot});
       table.rows.push_back(std::move(row));
     }
   }
@@ -402,66 +395,61 @@ std::vector<Recipe> chosen(std::vector<Recipe> recipes, const std::vector<std::s
   return of;
 }
 
-}  // namespace
+std::vector<OptionGroup> reproduce_options() {
+  return {
+      option_group(
+          "Replication",
+          {{"claim", "NAME...",
+            "Reproduce these claims; 'list' lists them, 'all' takes all. The option's name may be left out."},
+           {"recipes", "FOLDER", "Take the recipes of this folder (default: the shipped ones)."},
+           {"measure", "FOLDER",
+            "Measure the rows that the claims take on this machine's GPU, claim by claim, write them into the folder, "
+            "and "
+            "answer by them. What the folder has is not measured again."},
+           {"rows", "FILE...",
+            "Answer by these measured rows instead of the recipes', such as those that --measure wrote; repeatable."},
+           {"chip", "NAME", "The chip of --rows, or of --measure another than this GPU's.", "h200"},
+           {"terms", "",
+            "Say instead which claims come out otherwise when a cost term of the model ('onchip chips --cost-terms') "
+            "is 20 "
+            "% larger or smaller."},
+           {"page", "", "Print the page docs/replication.md."}}),
+      output_options()};
+}
 
-int run_reproduce(const Verb& verb, const std::vector<std::string>& arguments) {
-  OptionGroup group = option_group("Replication");
-  // clang-format off
-  group.add_options()
-      ("claim", po::value<std::vector<std::string>>()->value_name("NAME"),
-       "Reproduce these claims; 'list' lists them, 'all' takes all. The option's name may be left out.")
-      ("recipes", text_option("FOLDER"), "Take the recipes of this folder (default: the shipped ones).")
-      ("measure", text_option("FOLDER"),
-       "Measure the rows that the claims take on this machine's GPU, claim by claim, write them into the folder, and answer by "
-       "them. What the folder has is not measured again.")
-      ("rows", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
-       "Answer by these measured rows instead of the recipes', such as those that --measure wrote; repeatable.")
-      ("chip", text_option("NAME")->default_value("h200"), "The chip of --rows, or of --measure another than this GPU's.")
-      ("terms",
-       "Say instead which claims come out otherwise when a cost term of the model ('onchip chips --cost-terms') is 20 % "
-       "larger or smaller.")
-      ("page", "Print the page docs/replication.md.");
-  // clang-format on
-  const auto options = parse_options(verb, arguments, {group, output_options()}, "claim");
-  if (!options) {
-    return 0;
-  }
-  const std::vector<std::string> names = options->list("claim");
+int run_reproduce(const Options& options) {
+  const std::vector<std::string> names = options.list("claim");
   if (names.empty()) {
     throw InputError("expected 'list', 'all' or the name of a claim");
   }
-  if (options->flag("page") && options->given("format")) {
-    throw InputError("--page contradicts --format: it is Markdown");
-  }
-  if (options->given("measure") && options->given("rows")) {
-    throw InputError("--measure contradicts --rows: both say where measured values come from");
-  }
+  options.refuse({"format"}, "contradicts --page: that is Markdown", options.flag("page"));
+  options.refuse({"rows"}, "contradicts --measure: both say where measured values come from", options.given("measure"));
   const std::vector<Recipe> recipes = chosen(
-      read_recipes(options->given("recipes") ? std::filesystem::path(options->text("recipes")) : shipped_recipes()),
+      read_recipes(options.given("recipes") ? std::filesystem::path(options.text("recipes")) : shipped_recipes()),
       names);
-  Output output(*options);
+  Output output(options);
   if (names.front() == "list") {
     output.write(report_recipes(recipes));
     return 0;
   }
   MeasuredRows measured;
   Progress progress;
-  if (options->flag("terms")) {
+  if (options.flag("terms")) {
     output.write(report_term_effects(find_term_effects(recipes, measured, [&](std::size_t done) {
       progress.show(std::to_string(done) + " of " + std::to_string(2 * kCostTerms.size()) + " changes");
     })));
     return 0;
   }
   std::optional<Renewed> renewed;
-  if (options->given("measure")) {
+  if (options.given("measure")) {
     renewed =
-        measure_anew(recipes, measured, options->text("measure"), options->given("chip") ? options->text("chip") : "");
-  } else if (options->given("rows")) {
-    const std::vector<std::string> files = options->list("rows");
-    renewed = Renewed{options->text("chip"), {files.begin(), files.end()}};
+        measure_anew(recipes, measured, options.text("measure"), options.given("chip") ? options.text("chip") : "");
+  } else if (options.given("rows")) {
+    const std::vector<std::string> files = options.list("rows");
+    renewed = Renewed{options.text("chip"), {files.begin(), files.end()}};
   }
   const std::vector<Replication> replications = replicate(recipes, measured, renewed);
-  if (options->flag("page")) {
+  if (options.flag("page")) {
     output.append(replication_page(replications));
     output.finish();
   } else {
@@ -469,5 +457,14 @@ int run_reproduce(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   return std::ranges::all_of(replications, [](const Replication& of) { return of.unexpected.empty(); }) ? 0 : 1;
 }
+
+}  // namespace
+
+const Verb kReproduceVerb{"reproduce",
+                          "Set claims of papers beside what the model says and what was measured, with a verdict.",
+                          "onchip reproduce all",
+                          reproduce_options,
+                          run_reproduce,
+                          "claim"};
 
 }  // namespace onchip

@@ -24,10 +24,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,25 +35,21 @@
 namespace onchip {
 namespace {
 
-namespace po = boost::program_options;
-
 OptionGroup file_options() {
-  OptionGroup group = option_group("Files");
-  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  // clang-format off
-  group.add_options()
-      ("configurations", text("FILE"),
-       "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if wanted, "
-       "plan, weights and tensor: a file beside it).")
-      ("trace", text("FILE"), "Simulate a trace instead of a network: onchip's compact format, Accel-Sim's .traceg, also compressed by gzip, xz "
-       "or zstd, or the kernels of its list kernelslist.g.")
-      ("record", text("FILE"), "Write the instructions and addresses of one step as a compact trace.")
-      ("timeline", text("FILE"), "Write what happens when as Chrome trace JSON, for ui.perfetto.dev.")
-      ("sm", text("N"), "Show which banks of this SM's shared memory collide, and its worst instructions; for --accesses, --timeline "
-       "and a trace's block, too. Else SM 0, and --timeline takes the SM that takes longest.")
-      ("accesses", text("FILE"), "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Files", {{"configurations", "FILE",
+                 "Simulate every row of a CSV file (cell, hidden, batch, density, precision, mask, seed, steps and, if "
+                 "wanted, plan, weights and tensor: a file beside it)."},
+                {"trace", "FILE",
+                 "Simulate a trace instead of a network: onchip's compact format, Accel-Sim's .traceg, also compressed "
+                 "by gzip, xz or zstd, or the kernels of its list kernelslist.g."},
+                {"record", "FILE", "Write the instructions and addresses of one step as a compact trace."},
+                {"timeline", "FILE", "Write what happens when as Chrome trace JSON, for ui.perfetto.dev."},
+                {"sm", "N",
+                 "Show which banks of this SM's shared memory collide, and its worst instructions; for --accesses, "
+                 "--timeline and a trace's block, too. Else SM 0, and --timeline takes the SM that takes longest."},
+                {"accesses", "FILE",
+                 "Write every shared-memory instruction of an SM with its wavefronts, banks and addresses as CSV."}});
 }
 
 // ---- reports --------------------------------------------------------------------------------------------------------
@@ -106,14 +100,6 @@ Total total(std::span<const BlockBanks> banks, const Kind& kind) {
   return sum;
 }
 
-std::vector<std::int64_t> heat(const std::vector<BlockBanks>& banks) {
-  std::vector<std::int64_t> sum(banks.empty() ? 0 : banks.front().heat.size());
-  for (const BlockBanks& block : banks) {
-    std::transform(sum.begin(), sum.end(), block.heat.begin(), sum.begin(), std::plus<>());
-  }
-  return sum;
-}
-
 Json to_json(const Total& of) {
   return {{"instructions", of.instructions},
           {"wavefronts", of.wavefronts},
@@ -123,20 +109,8 @@ Json to_json(const Total& of) {
           {"multicasts", of.multicasts}};
 }
 
-Json rounded_list(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) {
-    list.push_back(rounded(value));
-  }
-  return list;
-}
-
 // Of a block's accesses, those that are shown.
 constexpr std::size_t kWorst = 10;
-
-std::string bar(double share) {
-  return std::string(static_cast<std::size_t>(std::clamp(std::round(40 * share), 0.0, 40.0)), '#');
-}
 
 Json to_json(const BlockAccesses& of) {
   Json json{{"sm", of.block}, {"words", Json::array()}, {"extra_wavefronts", Json::array()}, {"worst", Json::array()}};
@@ -199,15 +173,18 @@ Json to_json(const SmBanks& of) {
   for (const Kind& kind : kKinds) {
     json[kind.name] = to_json(total(banks, kind));
   }
-  json["heat"] = heat(banks);
-  json["wavefronts_per_block"] = Json::array();
+  std::vector<std::int64_t> heat(banks.empty() ? 0 : banks.front().heat.size());
+  Json wavefronts_per_block = Json::array();
   for (const BlockBanks& block : banks) {
+    std::ranges::transform(heat, block.heat, heat.begin(), std::plus<>());
     std::int64_t wavefronts = 0;
     for (const Kind& kind : kKinds) {
       wavefronts += total({&block, 1}, kind).wavefronts;
     }
-    json["wavefronts_per_block"].push_back(wavefronts);
+    wavefronts_per_block.push_back(wavefronts);
   }
+  json["heat"] = heat;
+  json["wavefronts_per_block"] = std::move(wavefronts_per_block);
   if (of.of_sm) {
     json["banks"] = to_json(*of.of_sm);
   }
@@ -259,17 +236,15 @@ Json to_json(const Simulation& simulation) {
             {"sms",
              {{"body_us", to_json(spread_of(simulation.body_us))},
               {"wait_us", to_json(spread_of(simulation.wait_us))},
-              {"body_us_of_each", rounded_list(simulation.body_us)},
+              {"body_us_of_each", Json::array()},
               {"polls", rounded(simulation.polls)}}}};
+  for (const double body_us : simulation.body_us) {
+    json["sms"]["body_us_of_each"].push_back(rounded(body_us));
+  }
   for (std::size_t i = 0; i < kStepPartNames.size(); ++i) {
     json["terms"].push_back({{"name", kStepPartNames[i]}, {"us", rounded(simulation.parts_us[i])}});
   }
   return json;
-}
-
-std::string times_text(const Simulation& simulation) {
-  return fixed(simulation.step_us, 2) + " us (95 %: " + fixed(simulation.low_us, 2) + " to " +
-         fixed(simulation.high_us, 2) + ")";
 }
 
 // predict's keys, with the simulator's parts as terms, and more.
@@ -343,7 +318,8 @@ std::string to_text(const SimulatedCase& answer) {
   const auto line = [&](const char* title, const std::string& value) {
     text += std::string(title) + std::string(10 - std::string_view(title).size(), ' ') + value + '\n';
   };
-  line("step", times_text(simulation) + ", " + fixed(simulation.step_us * planned.network.steps, 0) + " us for " +
+  line("step", time_text(simulation.step_us, simulation.low_us, simulation.high_us) + ", " +
+                   fixed(simulation.step_us * planned.network.steps, 0) + " us for " +
                    std::to_string(planned.network.steps) + " steps");
   line("predicted", fixed(planned.prediction.step_us, 2) + " us by the analytic model");
   line("floor",
@@ -373,8 +349,9 @@ Report report_step(const std::string& kernel, const Chip& chip, const Simulation
     report.csv.columns.push_back(std::string(kStepPartNames[i]) + "_us");
     report.csv.rows[0].push_back(significant(simulation.parts_us[i], 6));
   }
-  report.text = kernel + ": a recorded step of " + sms + " SMs on " + chip.name + ": " + times_text(simulation) +
-                "\n\n" + to_aligned(parts_table(simulation, nullptr)) + '\n' + to_text(banks);
+  report.text = kernel + ": a recorded step of " + sms + " SMs on " + chip.name + ": " +
+                time_text(simulation.step_us, simulation.low_us, simulation.high_us) + "\n\n" +
+                to_aligned(parts_table(simulation, nullptr)) + '\n' + to_text(banks);
   return report;
 }
 
@@ -570,12 +547,10 @@ int simulate_trace(const Options& options, const ChipFile& file, const Simulatio
   Output output(options);
   const Chip& chip = file.chip;
   const std::vector<std::filesystem::path> paths = kernels_of(options.text("trace"));
-  for (const char* option : {"record", "timeline", "accesses", "sm"}) {
-    if (paths.size() > 1 && options.given(option)) {
-      throw InputError("--" + std::string(option) + " is of one kernel, but the list has " +
-                       std::to_string(paths.size()) + ": name a trace of it, such as '" + paths[0].string() + "'");
-    }
-  }
+  options.refuse({"record", "timeline", "accesses", "sm"},
+                 "is of one kernel, but the list has " + std::to_string(paths.size()) +
+                     ": name a trace of it, such as '" + paths[0].string() + "'",
+                 paths.size() > 1);
   Report report = simulate_kernel(paths[0], options, chip, simulation);
   if (paths.size() > 1) {
     report.json = {{"kernels", Json::array({report.json})}, {"cycles", report.json["cycles"]}};
@@ -697,33 +672,39 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
   return answer.simulation ? 0 : 1;
 }
 
+std::vector<OptionGroup> simulate_options() {
+  return {chip_options(),
+          network_options(),
+          plan_options(),
+          whole_plan_option(),
+          file_options(),
+          training_options(),
+          feed_forward_options({"images"}),
+          simulator_options(),
+          output_options()};
+}
+
+int run_simulate(const Options& options) {
+  if (asks_feed_forward(options, {network_options(), plan_options(), file_options()})) {
+    options.refuse({"without"}, "changes times, and --network says none");
+    return simulate_feed_forward(options, read_chip(options).chip, read_simulation(options).threads);
+  }
+  if (asks_training(options)) {
+    refuse_beside(options, "mode", {file_options()}, {});
+    return simulate_training(options, read_chip(options), read_training(options), read_simulation(options));
+  }
+  if (!options.given("trace") && options.given("configurations")) {
+    return simulate_many(options);
+  }
+  const ChipFile chip = read_chip(options);
+  const SimulationOptions simulation = read_simulation(options);
+  return options.given("trace") ? simulate_trace(options, chip, simulation) : simulate_one(options, chip, simulation);
+}
+
 }  // namespace
 
-int run_simulate(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), plan_options(), whole_plan_option(), file_options(),
-                     training_options(), feed_forward_options({"images"}), simulator_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
-  if (asks_feed_forward(*options, {network_options(), plan_options(), file_options()})) {
-    if (options->given("without")) {
-      throw InputError("--without changes times, and --network says none");
-    }
-    return simulate_feed_forward(*options, read_chip(*options).chip, read_simulation(*options).threads);
-  }
-  if (asks_training(*options)) {
-    refuse_beside(*options, "mode", {file_options()}, {});
-    return simulate_training(*options, read_chip(*options), read_training(*options), read_simulation(*options));
-  }
-  if (!options->given("trace") && options->given("configurations")) {
-    return simulate_many(*options);
-  }
-  const ChipFile chip = read_chip(*options);
-  const SimulationOptions simulation = read_simulation(*options);
-  return options->given("trace") ? simulate_trace(*options, chip, simulation)
-                                 : simulate_one(*options, chip, simulation);
-}
+const Verb kSimulateVerb{
+    "simulate", "Replay one time step, address by address and cycle by cycle, or a trace from a file.",
+    "onchip simulate --hidden 2304 --density 30% --timeline step.json", simulate_options, run_simulate};
 
 }  // namespace onchip

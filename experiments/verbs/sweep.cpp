@@ -8,6 +8,7 @@
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/training/answers.hpp"
 #include "model/answer/constraint_words.hpp"
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/units.hpp"
@@ -29,13 +30,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -45,8 +42,6 @@
 
 namespace onchip {
 namespace {
-
-namespace po = boost::program_options;
 
 struct SweepOptions {
   RowFormat format = RowFormat::csv;
@@ -60,10 +55,6 @@ struct SweepOptions {
 
 constexpr std::uint64_t kMostAtOnce = 1 << 17;  // rows in memory, of all processes
 constexpr double kRoundSeconds = 0.25;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
@@ -124,20 +115,21 @@ double sampled_rate(RowComputer& computer, std::uint64_t rows) {
       computer.append_to(text);
     }
   };
-  const double start = seconds();
+  const double start = wall_seconds();
   compute(0);  // and what all rows have in common
-  const double begin = seconds();
+  const double begin = wall_seconds();
   std::uint64_t sampled = 0;
   const std::uint64_t of_run = std::clamp<std::uint64_t>(rows / kRuns, 1, kOfRun);
   for (std::uint64_t run = 0; run < kRuns; ++run) {
     const std::uint64_t first =
         static_cast<std::uint64_t>(static_cast<double>(rows - of_run) * static_cast<double>(run) / (kRuns - 1));
-    for (std::uint64_t i = 0; i < of_run && seconds() - begin < kSeconds * static_cast<double>(run + 1) / kRuns; ++i) {
+    for (std::uint64_t i = 0; i < of_run && wall_seconds() - begin < kSeconds * static_cast<double>(run + 1) / kRuns;
+         ++i) {
       compute(first + i);
       ++sampled;
     }
   }
-  const double now = seconds();
+  const double now = wall_seconds();
   return sampled > 0 ? static_cast<double>(sampled) / std::max(1e-9, now - begin) : 1 / (now - start);
 }
 
@@ -163,10 +155,6 @@ void add_points(Front& front, const Json& points) {
     }
     front.add(point, one[0].get<std::uint64_t>());
   }
-}
-
-Json state_json(const Front& front, std::uint64_t next, std::size_t objectives) {
-  return {{"next", next}, {"front", points_json(front.all(), objectives)}};
 }
 
 Json manifest_of(const SweepSpec& spec, std::uint64_t rows, const SweepOptions& options) {
@@ -211,10 +199,10 @@ class Sweep {
       announce();
     }
     const Interrupts interrupts;
-    begin_ = checkpointed_ = seconds();
+    begin_ = checkpointed_ = wall_seconds();
     first_ = next_;
     while (const std::uint64_t of_stretch = next_round()) {
-      const double round_begin = seconds();
+      const double round_begin = wall_seconds();
       const std::optional<std::string> mine = compute(of_stretch);
       if (!mine) {
         return true;
@@ -341,9 +329,9 @@ class Sweep {
         }
       }
       constexpr double kCheckpointSeconds = 5;
-      if (keeps_front_ && file_ && (!is_whole || seconds() - checkpointed_ > kCheckpointSeconds)) {
+      if (keeps_front_ && file_ && (!is_whole || wall_seconds() - checkpointed_ > kCheckpointSeconds)) {
         checkpoint(done_);
-        checkpointed_ = seconds();
+        checkpointed_ = wall_seconds();
       }
     } catch (const InputError&) {
       problem_ = std::current_exception();
@@ -351,7 +339,7 @@ class Sweep {
   }
 
   void show(double round_begin) {
-    const double now = seconds();
+    const double now = wall_seconds();
     rate_ = static_cast<double>(done_ - next_) / std::max(1e-6, now - round_begin) / workers_;
     next_ = done_;
     const double mean = static_cast<double>(next_ - first_) / std::max(1e-6, now - begin_);
@@ -366,7 +354,9 @@ class Sweep {
       write_stdout(text);
     }
   }
-  void checkpoint(std::uint64_t next) { file_->checkpoint(state_json(front_, next, spec_.keep_front.size())); }
+  void checkpoint(std::uint64_t next) {
+    file_->checkpoint({{"next", next}, {"front", points_json(front_.all(), spec_.keep_front.size())}});
+  }
 
   bool finish() {
     if (next_ < rows_) {
@@ -416,40 +406,30 @@ class Sweep {
 // ---- what is asked --------------------------------------------------------------------------------------------------
 
 OptionGroup sweep_options() {
-  OptionGroup group = option_group("Sweep");
-  const auto texts = [](const char* name) {
-    return po::value<std::vector<std::string>>()->composing()->value_name(name);
-  };
-  // clang-format off
-  group.add_options()
-      ("spec", text_option("FILE"), "Read axes and fixed keys from a TOML file; a bare word is one, too.")
-      ("axis", texts("KEY=VALUES"),
-       "Vary a key of chip, network or plan, e.g. hidden=512:8192:256 (from, to, step), batch=1:64:x2 (times 2), "
-       "density=0.01:1:log9 (9 values), cell=lstm,gru, sm.clock=+0%,+10%, hidden=@nets.csv:hidden (a column); "
-       "'KEY=VALUES; KEY=VALUES' moves keys together; repeatable, the last axis varies fastest.")
-      ("where", text_option("EXPRESSION"), "Leave out rows of which this is false, e.g. 'fits && step_us < 5'.")
-      ("column", texts("NAME=EXPRESSION"),
-       "Add a column, e.g. 'us_per_sample=step_us/batch', or a number by its name, e.g. gather_us; repeatable.")
-      ("engine", text_option("NAME")->default_value("model"),
-       "Ask the model, the simulator or, on this machine's GPU, measure.")
-      ("rows", text_option("KIND")->default_value("exact"),
-       "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: faster).")
-      ("keep-front", text_option("OBJECTIVES"),
-       "Keep only the Pareto front, e.g. step_us:min,hidden:max; see pareto.")
-      ("threads", text_option("N"), "Use this many threads (default: all cores); the rows do not depend on it.");
-  // clang-format on
-  return group;
+  return option_group(
+      "Sweep",
+      {{"spec", "FILE", "Read axes and fixed keys from a TOML file; a bare word is one, too."},
+       {"axis", "KEY=VALUES...",
+        "Vary a key of chip, network or plan, e.g. hidden=512:8192:256 (from, to, step), batch=1:64:x2 (times 2), "
+        "density=0.01:1:log9 (9 values), cell=lstm,gru, sm.clock=+0%,+10%, hidden=@nets.csv:hidden (a column); "
+        "'KEY=VALUES; KEY=VALUES' moves keys together; repeatable, the last axis varies fastest."},
+       {"where", "EXPRESSION", "Leave out rows of which this is false, e.g. 'fits && step_us < 5'."},
+       {"column", "NAME=EXPRESSION...",
+        "Add a column, e.g. 'us_per_sample=step_us/batch', or a number by its name, e.g. gather_us; repeatable."},
+       {"engine", "NAME", "Ask the model, the simulator or, on this machine's GPU, measure.", "model"},
+       {"rows", "KIND",
+        "Take row lengths from the generated mask (exact, as predict does) or as they are expected (expected: faster).",
+        "exact"},
+       {"keep-front", "OBJECTIVES", "Keep only the Pareto front, e.g. step_us:min,hidden:max; see pareto."},
+       {"threads", "N", "Use this many threads (default: all cores); the rows do not depend on it."}});
 }
 
 OptionGroup sweep_output_options() {
-  OptionGroup group = option_group("Output");
-  // clang-format off
-  group.add_options()
-      ("output,o", text_option("FILE"),
-       "Append rows to a .csv or .jsonl file, with a manifest beside it; the same command goes on where it was ended.")
-      ("format", text_option("FORMAT"), "Write csv or jsonl (default: by the extension of -o, else csv).");
-  // clang-format on
-  return group;
+  return option_group("Output",
+                      {{"output,o", "FILE",
+                        "Append rows to a .csv or .jsonl file, with a manifest beside it; the same command goes on "
+                        "where it was ended."},
+                       {"format", "FORMAT", "Write csv or jsonl (default: by the extension of -o, else csv)."}});
 }
 
 template <typename Read>
@@ -477,9 +457,8 @@ SweepSpec read_spec(const Options& options) {
     std::ranges::replace(option, '_', '-');
     keys.emplace_back(option, field.name);
   }
-  if (options.flag("transpose") && !options.given("network")) {
-    throw InputError("--transpose of a sweep needs --network: a sweep takes recurrent weights as they lie");
-  }
+  options.refuse({"transpose"}, "of a sweep needs --network: a sweep takes recurrent weights as they lie",
+                 !options.given("network"));
   for (const auto& [option, key] : keys) {
     const std::string text =
         option == "network" && options.given(option) ? network_text(options) : options.text(option);
@@ -540,7 +519,7 @@ SweepOptions read_sweep_options(const Options& options) {
   }
   const std::string format = options.given("format") ? options.text("format") : extension == ".jsonl" ? "jsonl" : "csv";
   read.format = static_cast<RowFormat>(options.choice("format", format, {"csv", "jsonl"}));
-  read.threads = options.given("threads") ? static_cast<int>(options.whole("threads", 1, 4096)) : all_cores();
+  read.threads = options.count("threads", 4096, all_cores());
   return read;
 }
 
@@ -593,25 +572,21 @@ PlannedNetwork measured(const Chip& chip, const Configuration& configuration, co
 }
 #endif
 
-}  // namespace
+std::vector<OptionGroup> all_sweep_options() {
+  return {sweep_options(),     chip_options(),          network_options(),  plan_options(),
+          whole_plan_option(), whole_network_options(), training_options(), feed_forward_options(),
+          granule_option(),    sweep_output_options()};
+}
 
-int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
+int run_sweep(const Options& options) {
   constexpr int kInterrupted = 130;  // as a shell says of what SIGINT ended
-  const auto options = parse_options(
-      verb, arguments,
-      {sweep_options(), chip_options(), network_options(), plan_options(), whole_plan_option(), whole_network_options(),
-       training_options(), feed_forward_options(), granule_option(), sweep_output_options()},
-      "spec");
-  if (!options) {
-    return 0;
-  }
   const Ranks ranks;
-  const auto read = ranks.together([&] { return std::pair(read_spec(*options), read_sweep_options(*options)); });
+  const auto read = ranks.together([&] { return std::pair(read_spec(options), read_sweep_options(options)); });
   if (!read) {
     return 0;
   }
   auto [spec, sweep_options] = *read;
-  sweep_options.command = command_line(program_invocation_name, verb, arguments);
+  sweep_options.command = options.command(program_invocation_name);
   if (spec.engine == "simulator") {
     sweep_options.engine = simulated;
   }
@@ -629,5 +604,15 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 #endif
   return Sweep(spec, sweep_options, ranks).run() ? 0 : kInterrupted;
 }
+
+}  // namespace
+
+const Verb kSweepVerb{
+    "sweep",
+    "Answer for every combination of values on axes of chip, network and plan, row by row into a file.",
+    "onchip sweep --axis hidden=512:8192:256 --axis density=0.01,0.05,0.1 -o sweep.csv",
+    all_sweep_options,
+    run_sweep,
+    "spec"};
 
 }  // namespace onchip

@@ -10,7 +10,6 @@
 #include "experiments/validation/accuracy.hpp"
 #include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"
@@ -43,8 +42,6 @@
 
 namespace onchip {
 namespace {
-
-namespace po = boost::program_options;
 
 std::vector<std::filesystem::path> shipped_data() {
   const std::filesystem::path directory = shipped_folder("data", "ONCHIP_DATA", ONCHIP_DATA_DIR).path;
@@ -103,11 +100,7 @@ void compare_machine_code(std::span<ValidationRow> rows, const std::filesystem::
       of.push_back(&row);
     }
   }
-  Progress progress;
-  const auto show = [&](std::size_t done, std::size_t all) {
-    progress.show(file.filename().string() + ": compiling " + std::to_string(done) + " of " + std::to_string(all));
-  };
-  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/false, show);
+  const std::vector<CodeComparison> comparisons = compare_code(kernels, manifest, /*trusting=*/false, file);
   for (std::size_t i = 0; i < of.size(); ++i) {
     const CodeAnswer answer = comparisons[i].answer;
     of[i]->machine_code = answer;
@@ -414,9 +407,7 @@ Report report(const std::vector<RecurrenceRow>& rows, std::size_t shown_rows) {
 
 int validate_trainings(const Options& options, std::span<const std::filesystem::path> files,
                        std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
-  if (options.given("machine-code")) {
-    throw InputError("--machine-code is of inference; these files are of training steps");
-  }
+  options.refuse({"machine-code"}, "is of inference; these files are of training steps");
   std::vector<ScoredRow> rows;
   std::vector<RecurrenceRow> recurrences;
   for (const std::filesystem::path& path : files) {
@@ -479,7 +470,7 @@ void read_inferences(const CsvReader& file, const ChipFile& chip, std::span<cons
     say(std::to_string(i + 1) + " of " + std::to_string(file.size()) + ": " + row.network);
     try {
       const auto activity = known.activity(row.network, {.images = file.text(i, "images")});
-      row.gpus = file.has("gpus") ? static_cast<int>(file.number(i, "gpus")) : 1;
+      row.gpus = file.has("gpus") ? static_cast<int>(read_whole(file, i, "gpus")) : 1;
       const Activity share = largest_share(*activity, row.gpus);
       const auto network = known.network(row.network);
       const auto plan = parse_feed_forward_plan(row.way);
@@ -554,11 +545,7 @@ Report report(const Inferences& inferences, const Accuracy& all, std::span<const
 
 int validate_inferences(const Options& options, std::span<const std::filesystem::path> files,
                         std::span<const Ablation> ablations, double max_mape, std::size_t shown_rows, Output& output) {
-  for (const char* what : {"simulate", "machine-code"}) {
-    if (options.given(what)) {
-      throw InputError("--" + std::string(what) + " is of recurrent networks; these files are of feed-forward ones");
-    }
-  }
+  options.refuse({"simulate", "machine-code"}, "is of recurrent networks; these files are of feed-forward ones");
   Inferences inferences;
   KnownFeedForward known;
   Progress progress;
@@ -582,68 +569,52 @@ int validate_inferences(const Options& options, std::span<const std::filesystem:
 
 // ---- the verb -------------------------------------------------------------------------------------------------------
 
-// The verb's own --without has the simulator's as a case.
-OptionGroup simulator_options_but_without() {
-  const OptionGroup all = simulator_options();
-  OptionGroup group = option_group("Simulator");
-  for (const auto& option : all.options()) {
-    if (option->long_name() != "without") {
-      group.add(option);
-    }
-  }
-  return group;
+std::vector<OptionGroup> validate_options() {
+  return {
+      option_group(
+          "Validation",
+          {{"data", "FILE...",
+            "Take measured CSV files, of recurrent networks, of feed-forward ones (measure --network) or of training "
+            "steps; the option's name may be left out (default: the shipped data of recurrent ones)."},
+           {"chip", "NAME|FILE", "Predict for this chip (default: the one that the file's folder is named for)."},
+           {"set", "KEY=QUANTITY...", "Change a number of the chip; repeatable."},
+           {"simulate", "",
+            "Score the simulator instead of the analytic model, for plans that it replays; of training steps the "
+            "recurrences."},
+           {"without", "TERM...",
+            "Leave out a term of the prices ('onchip chips --cost-terms') and score with and without it; repeatable, "
+            "then "
+            "all of them are left out together. 'all': instead a line for each term. With --simulate a part of the "
+            "simulator: banks, issue, scoreboard, fetch, exchange or skew."},
+           {"machine-code", "",
+            "Compile every row's plan and compare the machine code with what ran: a row is stale if that differs, "
+            "whatever "
+            "became of the source's words. Exit with 1 if any does."},
+           {"max-mape", "PERCENT", "Exit with 1 if a mean absolute percentage error, in-sample or held out, is larger.",
+            "10"},
+           {"rows", "N", "Show this many of the worst rows in the table; csv and json have all.", "20"}}),
+      simulator_options(/*has_without=*/false), output_options()};
 }
 
-}  // namespace
-
-int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
-  OptionGroup group = option_group("Validation");
-  // clang-format off
-  group.add_options()
-      ("data", po::value<std::vector<std::string>>()->value_name("FILE"),
-       "Take measured CSV files, of recurrent networks, of feed-forward ones (measure --network) or of training steps; the "
-       "option's name may be left out (default: the shipped data of recurrent ones).")
-      ("chip", po::value<std::string>()->value_name("NAME|FILE"),
-       "Predict for this chip (default: the one that the file's folder is named for).")
-      ("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=QUANTITY"),
-       "Change a number of the chip; repeatable.")
-      ("simulate", "Score the simulator instead of the analytic model, for plans that it replays; of training steps the "
-       "recurrences.")
-      ("without", po::value<std::vector<std::string>>()->composing()->value_name("TERM"),
-       "Leave out a term of the prices ('onchip chips --cost-terms') and score with and without it; repeatable, then all "
-       "of them are left out together. 'all': instead a line for each term. With --simulate a part of the simulator: "
-       "banks, issue, scoreboard, fetch, exchange or skew.")
-      ("machine-code",
-       "Compile every row's plan and compare the machine code with what ran: a row is stale if that differs, whatever "
-       "became of the source's words. Exit with 1 if any does.")
-      ("max-mape", po::value<std::string>()->value_name("PERCENT")->default_value("10"),
-       "Exit with 1 if a mean absolute percentage error, in-sample or held out, is larger.")
-      ("rows", po::value<std::string>()->value_name("N")->default_value("20"),
-       "Show this many of the worst rows in the table; csv and json have all.");
-  // clang-format on
-  const auto options =
-      parse_options(verb, arguments, {group, simulator_options_but_without(), output_options()}, "data");
-  if (!options) {
-    return 0;
-  }
-  const double max_mape = parse_quantity(options->text("max-mape"), Dimension::count);
-  const auto shown_rows = static_cast<std::size_t>(options->whole("rows", 0, 1000000));
-  Output output(*options);
-  const std::vector<std::string> given = options->list("data");
+int run_validate(const Options& options) {
+  const double max_mape = parse_quantity(options.text("max-mape"), Dimension::count);
+  const auto shown_rows = static_cast<std::size_t>(options.whole("rows", 0, 1000000));
+  Output output(options);
+  const std::vector<std::string> given = options.list("data");
   std::vector<std::filesystem::path> files(given.begin(), given.end());
   if (files.empty()) {
     files = shipped_data();
   }
   ValidationData data;
-  data.compares_code = options->flag("machine-code");
-  if (!options->flag("simulate")) {
-    data.ablations = read_ablations(options->list("without"));
+  data.compares_code = options.flag("machine-code");
+  if (!options.flag("simulate")) {
+    data.ablations = read_ablations(options.list("without"));
   }
   if (std::ranges::any_of(files, [](const auto& file) { return has_inferences(CsvReader(file)); })) {
-    return validate_inferences(*options, files, data.ablations, max_mape, shown_rows, output);
+    return validate_inferences(options, files, data.ablations, max_mape, shown_rows, output);
   }
   if (std::ranges::any_of(files, [](const auto& file) { return has_trainings(CsvReader(file)); })) {
-    return validate_trainings(*options, files, data.ablations, max_mape, shown_rows, output);
+    return validate_trainings(options, files, data.ablations, max_mape, shown_rows, output);
   }
 #ifndef ONCHIP_HAS_CUDA
   if (data.compares_code) {
@@ -651,7 +622,7 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   }
 #endif
   for (const std::filesystem::path& file : files) {
-    read_file(*options, file, data);
+    read_file(options, file, data);
   }
   if (data.rows.empty()) {
     throw InputError(files.front().string() + ": no row has a measured time");
@@ -665,5 +636,14 @@ int run_validate(const Verb& verb, const std::vector<std::string>& arguments) {
   });
   return is_good && data.failed.empty() && !any_differs ? 0 : 1;
 }
+
+}  // namespace
+
+const Verb kValidateVerb{"validate",
+                         "Score the predictions against measured step times.",
+                         "onchip validate --format csv -o parity.csv",
+                         validate_options,
+                         run_validate,
+                         "data"};
 
 }  // namespace onchip

@@ -13,61 +13,65 @@
 #include "experiments/verbs/question.hpp"
 
 namespace onchip {
-int run_what_if(const Verb& verb, const std::vector<std::string>& arguments) {
-  const auto texts = [](const char* name) {
-    return boost::program_options::value<std::vector<std::string>>()->composing()->value_name(name);
-  };
-  OptionGroup ranking = option_group("Ranking");
-  ranking.add_options()("no-ranking",
-                        "Leave out which of the chip's numbers matter and what one more of them buys, which takes the "
-                        "longest.");
-  OptionGroup backwards = option_group("Backwards: what must the chip have at least?");
-  // clang-format off
-  backwards.add_options()
-      ("target", texts("TARGET"), "Ask for a network that fits, hidden=8192, or for a faster step, \"step_us<=2\", or inference, \"ms<=5\" with "
-       "--network; repeatable (default: that the network fits).")
-      ("vary", texts("KEY"), "Find the least of this number of the chip that reaches the target, and of two what more of "
-       "one saves of the other; repeatable (default: sm.count, registers.per_sm and shared_memory.per_sm, each alone; with --network shared_memory.per_sm, "
-       "and for a time sm.count and library.l2_bandwidth).")
-      ("price", texts("KEY=NUMBER/UNIT"), "Find the cheapest of these, by what one more unit of a number costs, e.g. "
-       "shared_memory.per_sm=1/KiB; repeatable.");
-  // clang-format on
-  const auto options =
-      parse_options(verb, arguments,
-                    {chip_options(), network_options(), plan_options(), granule_option(), backwards, ranking,
-                     whole_network_options(), training_options(), feed_forward_options(), output_options()});
-  if (!options) {
-    return 0;
-  }
-  const auto targets = options->list("target"), vary = options->list("vary"), prices = options->list("price");
+namespace {
+
+std::vector<OptionGroup> what_if_options() {
+  const OptionGroup ranking = option_group(
+      "Ranking",
+      {{"no-ranking", "",
+        "Leave out which of the chip's numbers matter and what one more of them buys, which takes the longest."}});
+  const OptionGroup backwards = option_group(
+      "Backwards: what must the chip have at least?",
+      {{"target", "TARGET...",
+        "Ask for a network that fits, hidden=8192, or for a faster step, \"step_us<=2\", or inference, \"ms<=5\" with "
+        "--network; repeatable (default: that the network fits)."},
+       {"vary", "KEY...",
+        "Find the least of this number of the chip that reaches the target, and of two what more of one saves of the "
+        "other; repeatable (default: sm.count, registers.per_sm and shared_memory.per_sm, each alone; with --network "
+        "shared_memory.per_sm, and for a time sm.count and library.l2_bandwidth)."},
+       {"price", "KEY=NUMBER/UNIT...",
+        "Find the cheapest of these, by what one more unit of a number costs, e.g. shared_memory.per_sm=1/KiB; "
+        "repeatable."}});
+  return {chip_options(), network_options(),       plan_options(),     granule_option(),       backwards,
+          ranking,        whole_network_options(), training_options(), feed_forward_options(), output_options()};
+}
+
+int run_what_if(const Options& options) {
+  const auto targets = options.list("target"), vary = options.list("vary"), prices = options.list("price");
   const bool is_backwards = !targets.empty() || !vary.empty() || !prices.empty();
-  Output output(*options);
-  const Question base = read_question(*options, is_backwards ? read_chip(*options) : read_base_chip(*options),
-                                      {.hidden = false,
-                                       .recurrent = {network_options(), plan_options(), granule_option(),
-                                                     whole_network_options(), training_options()}});
+  Output output(options);
+  const Question base = read_questions(options, is_backwards ? read_chip(options) : read_base_chip(options),
+                                       {.hidden = false,
+                                        .recurrent = {network_options(), plan_options(), granule_option(),
+                                                      whole_network_options(), training_options()}})
+                            .front();
   if (std::holds_alternative<RecurrentQuestion>(base)) {
-    refuse_stack(*options);
+    refuse_stack(options);
   }
-  if (is_backwards) {
-    const TargetQuestion target = target_question(targets, vary, prices);
+  const auto write_answer = [&](const char* doing, const auto& answer_of) {
     return std::visit(
         [&](const auto& of) {
-          return write(output, [&] {
-            const Waiting waiting("seeking the least");
-            return reach(of, target);
-          }());
+          std::optional<Waiting> waiting(doing);
+          const auto answer = answer_of(of);
+          waiting.reset();
+          return write(output, answer);
         },
         base);
+  };
+  if (is_backwards) {
+    const TargetQuestion target = target_question(targets, vary, prices);
+    return write_answer("seeking the least", [&](const auto& of) { return reach(of, target); });
   }
-  return std::visit(
-      [&](const auto& of) {
-        return write(output, [&] {
-          const Waiting waiting("comparing");
-          return what_if(of, options->list("set"), !options->flag("no-ranking"));
-        }());
-      },
-      base);
+  return write_answer("comparing",
+                      [&](const auto& of) { return what_if(of, options.list("set"), !options.flag("no-ranking")); });
 }
+
+}  // namespace
+
+const Verb kWhatIfVerb{
+    "what-if",
+    "Compare a chip with a changed one, rank the numbers that matter, or find the least that reaches a target.",
+    "onchip what-if --hidden 2304 --density 30% --set sm.count=+20% --set sm.clock=\"2.2 GHz\"", what_if_options,
+    run_what_if};
 
 }  // namespace onchip

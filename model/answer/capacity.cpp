@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <string>
 
 namespace onchip {
@@ -114,6 +113,35 @@ bool decides_size(std::string_view key) {
          (!key.starts_with("cluster.") || key == "cluster.usable_sms");
 }
 
+// The largest size and the time of the plan, of a chip and of a changed one.
+struct Effect {
+  int base_capacity = 0, capacity = 0;
+  double base_us = 0, us = 0;
+};
+
+// For each row what the assignment does that it stands for. Rows of chips that cannot be stay as they are.
+// `stride(size)`: of the search from a size.
+template <typename Row>
+void compare_changed(const ChipFile& file, const AskedOfChips& asked, std::vector<Row>& rows, auto&& stride,
+                     auto&& assignment, auto&& take) {
+  const PlanTime base = asked.time(file.chip);
+  const int base_capacity = asked.capacity(file.chip, asked.expected, stride(asked.expected));
+  parallel_for(static_cast<int>(rows.size()), all_cores(), [&](int i) {
+    Row& row = rows[static_cast<std::size_t>(i)];
+    ChipFile changed = file;
+    try {
+      set_chip_key(changed, assignment(row));
+    } catch (const InputError&) {
+      return;  // no chip can have more
+    }
+    const int capacity =
+        decides_size(row.key) ? asked.capacity(changed.chip, base_capacity, stride(base_capacity)) : base_capacity;
+    const PlanTime time = asked.time(changed.chip);
+    row.is_told = is_told(base, time);
+    take(row, Effect{base_capacity, capacity, base.us, time.us});
+  });
+}
+
 }  // namespace
 
 AskedOfChips asked_of_chips(const Recurrent& network, const RowProfile& rows, int granule,
@@ -133,51 +161,29 @@ AskedOfChips asked_of_chips(const Recurrent& network, const RowProfile& rows, in
 }
 
 std::vector<Sensitivity> sensitivities(const ChipFile& file, const AskedOfChips& asked) {
-  const PlanTime base = asked.time(file.chip);
-  const auto capacity = [&](const Chip& chip, int expected) {
-    constexpr int kStrides = 16;
-    return asked.capacity(chip, expected, std::max(1, expected / kStrides));
-  };
-  const int base_capacity = capacity(file.chip, asked.expected);
-  std::vector<ChipKey> keys;
-  std::ranges::copy_if(chip_keys(), std::back_inserter(keys), [](const ChipKey& key) {
-    return !is_structural(key.key) && !key.key.starts_with("library.");  // those are of what leaves the chip
-  });
-  std::vector<Sensitivity> result(keys.size());
-  parallel_for(static_cast<int>(keys.size()), all_cores(), [&](int i) {
-    const ChipKey& key = keys[static_cast<std::size_t>(i)];
-    ChipFile changed_file = file;
-    try {
-      set_chip_key(changed_file, std::string(key.key) + "=+10%");
-    } catch (const InputError&) {
-      return;  // no chip can have more
+  std::vector<Sensitivity> result;
+  for (const ChipKey& key : chip_keys()) {
+    if (!is_structural(key.key) && !key.key.starts_with("library.")) {  // those are of what leaves the chip
+      result.push_back({key.key});
     }
-    const Chip& changed = changed_file.chip;
-    Sensitivity& s = result[static_cast<std::size_t>(i)] = {key.key, 0, 0};
-    if (base_capacity > 0 && decides_size(key.key)) {
-      s.hidden_percent = 100 * (static_cast<double>(capacity(changed, base_capacity)) / base_capacity - 1);
-    }
-    const PlanTime time = asked.time(changed);
-    s.step_percent = 100 * (time.us / base.us - 1);
-    s.is_told = is_told(base, time);
-  });
+  }
+  compare_changed(
+      file, asked, result, [](int size) { return std::max(1, size / 16); },
+      [](const Sensitivity& s) { return std::string(s.key) + "=+10%"; },
+      [](Sensitivity& s, const Effect& of) {
+        s.hidden_percent = of.base_capacity > 0 ? 100 * (static_cast<double>(of.capacity) / of.base_capacity - 1) : 0;
+        s.step_percent = 100 * (of.us / of.base_us - 1);
+      });
   std::erase_if(result, [](const Sensitivity& s) {
     return std::abs(s.hidden_percent) <= 1e-9 && std::abs(s.step_percent) <= 1e-9;
   });
-  std::stable_sort(result.begin(), result.end(), [](const Sensitivity& a, const Sensitivity& b) {
-    return std::max(std::abs(a.hidden_percent), std::abs(a.step_percent)) >
-           std::max(std::abs(b.hidden_percent), std::abs(b.step_percent));
+  std::ranges::stable_sort(result, std::ranges::greater(), [](const Sensitivity& s) {
+    return std::max(std::abs(s.hidden_percent), std::abs(s.step_percent));
   });
   return result;
 }
 
 std::vector<OneMore> one_more(const ChipFile& file, const AskedOfChips& asked) {
-  const PlanTime base = asked.time(file.chip);
-  const auto capacity = [&](const Chip& chip, int expected) {
-    constexpr int kStride = 4;
-    return asked.capacity(chip, expected, kStride);
-  };
-  const int base_capacity = capacity(file.chip, asked.expected);
   const double registers = hardware_step(file.chip, *find_key("registers.per_sm"));
   std::vector<OneMore> result{{"sm.count", "1"},
                               {"sm.clock", "1 MHz"},
@@ -187,24 +193,17 @@ std::vector<OneMore> one_more(const ChipFile& file, const AskedOfChips& asked) {
                               {"shared_memory.banks", "1"},
                               {"l2.size", "1 MiB"},
                               {"dram.bandwidth", "1 GB/s"}};
-  parallel_for(static_cast<int>(result.size()), all_cores(), [&](int i) {
-    OneMore& more = result[static_cast<std::size_t>(i)];
-    const ChipKey& key = *find_key(more.key);
-    const double amount = parse_quantity(more.amount, key.dimension);
-    ChipFile changed = file;
-    try {
-      set_chip_key(changed,
-                   std::string(key.key) + "=" + format_quantity(file.chip.*key.member + amount, key.dimension));
-    } catch (const InputError&) {
-      return;  // no chip can have more
-    }
-    if (decides_size(key.key)) {
-      more.hidden = capacity(changed.chip, base_capacity) - base_capacity;
-    }
-    const PlanTime time = asked.time(changed.chip);
-    more.step_us = time.us - base.us;
-    more.is_told = is_told(base, time);
-  });
+  compare_changed(
+      file, asked, result, [](int) { return 4; },
+      [&](const OneMore& more) {
+        const ChipKey& key = *find_key(more.key);
+        const double amount = parse_quantity(more.amount, key.dimension);
+        return std::string(key.key) + "=" + format_quantity(file.chip.*key.member + amount, key.dimension);
+      },
+      [](OneMore& more, const Effect& of) {
+        more.hidden = of.capacity - of.base_capacity;
+        more.step_us = of.us - of.base_us;
+      });
   return result;
 }
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <utility>
 
 namespace onchip {
 namespace {

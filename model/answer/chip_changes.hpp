@@ -5,7 +5,6 @@
 #include "model/base/error.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/chip.hpp"
-#include "model/chip/chip_keys.hpp"
 
 #include <optional>
 #include <string>

@@ -11,7 +11,6 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,10 +88,11 @@ class Columns {
     }
   }
 
-  // A measured time, `get(row)` a Timing, of no samples where there is none: in CSV its median, in JSON an object.
+  // A measured time, `get(row)` a Timing, of no samples where there is none: in CSV its median, in JSON an object. With
+  // `low` and `high` CSV has its spread under these names, and its samples.
   template <typename Get>
   void add_time(const std::string& name, const std::string& unit, const std::string& help, Get get,
-                const std::string& place = {}) {
+                const std::string& place = {}, const std::string& low = {}, const std::string& high = {}) {
     const auto if_timed = [get](auto of) {
       return [get, of](const Row& row) {
         const Timing timing = std::invoke(get, row);
@@ -101,23 +101,13 @@ class Columns {
     };
     add(name, unit, help, if_timed(&Timing::median), "", In::csv);
     add(name, unit, kTimeInJson, if_timed(timing_json), place, In::json);
-  }
-  // And, in CSV, its spread and samples under these names.
-  template <typename Get>
-  void add_time(const std::string& name, const std::string& unit, const std::string& help, Get get,
-                const std::string& place, const std::string& low, const std::string& high) {
-    add_time(name, unit, help, get, place);
-    const auto bound = [get](double Timing::*of) {
-      return [get, of](const Row& row) {
-        const Timing timing = std::invoke(get, row);
-        return timing.samples > 0 ? ColumnValue(timing.*of) : ColumnValue();
-      };
-    };
-    add(low, unit, "2.5 % quantile of the samples", bound(&Timing::low), "", In::csv);
-    add(high, unit, "97.5 % quantile of the samples", bound(&Timing::high), "", In::csv);
-    add(
-        "samples", "", "as many were taken", [get](const Row& row) { return std::invoke(get, row).samples; }, "",
-        In::csv);
+    if (!low.empty()) {
+      add(low, unit, "2.5 % quantile of the samples", if_timed(&Timing::low), "", In::csv);
+      add(high, unit, "97.5 % quantile of the samples", if_timed(&Timing::high), "", In::csv);
+      add(
+          "samples", "", "as many were taken", [get](const Row& row) { return std::invoke(get, row).samples; }, "",
+          In::csv);
+    }
   }
 
   ColumnGroup group(std::string rows) const { return {std::move(rows), infos_}; }

@@ -2,7 +2,6 @@
 #include "model/answer/configuration.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>

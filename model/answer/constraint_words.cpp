@@ -2,12 +2,11 @@
 #include "model/answer/constraint_words.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/joined.hpp"
+#include "model/base/number.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <span>
@@ -98,9 +97,7 @@ std::optional<int> value_of(const FamilyField& field, std::string_view word) {
     const auto found = std::ranges::find(field.names, word);
     return found == field.names.end() ? std::nullopt : std::optional(static_cast<int>(found - field.names.begin()));
   }
-  int value = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return problem == std::errc{} && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
+  return number_in<int>(word);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "model/answer/whole_network.hpp"
 
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace onchip {

@@ -2,7 +2,6 @@
 #include "model/answer/least.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/chip_keys.hpp"
 

@@ -3,9 +3,7 @@
 
 #include "model/answer/least.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
-#include "model/chip/chip_keys.hpp"
 #include "model/plan/search.hpp"
 
 #include <algorithm>

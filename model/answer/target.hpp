@@ -5,7 +5,6 @@
 
 #include "model/base/parallel.hpp"
 #include "model/chip/chip.hpp"
-#include "model/chip/chip_keys.hpp"
 #include "model/workload/recurrent.hpp"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 // Targets and prices as users write them.
 #include "model/answer/target.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip_keys.hpp"
 

@@ -6,13 +6,11 @@
 #include "model/ask/ask_rows.hpp"
 #include "model/ask/question.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/keys.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 #include <optional>
 #include <span>
@@ -57,15 +55,6 @@ void read_object(const Json& object, std::string_view where, std::span<const Que
       throw InputError("question: " + std::string(where) + ": " + std::string(name) + ": found " + value.dump());
     }
   }
-}
-
-int whole(const Json& value, std::string_view name, int least, int most) {
-  const double number = value.get<double>();
-  if (!(number >= least && number <= most) || number != std::floor(number)) {
-    throw InputError(std::string(name) + ": found " + value.dump() + ": expected a whole number from " +
-                     std::to_string(least) + " to " + std::to_string(most));
-  }
-  return static_cast<int>(number);
 }
 
 void read_network(const Json& given, Recurrent& network) {

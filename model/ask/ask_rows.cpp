@@ -3,18 +3,27 @@
 
 #include "model/ask/ask.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/parallel.hpp"
 #include "model/explore/front_of_rows.hpp"
 #include "model/explore/rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace onchip {
+
+int whole(const Json& value, std::string_view name, int least, int most) {
+  const double number = value.get<double>();
+  if (!(number >= least && number <= most) || number != std::floor(number)) {
+    throw InputError(std::string(name) + ": found " + value.dump() + ": expected a whole number from " +
+                     std::to_string(least) + " to " + std::to_string(most));
+  }
+  return static_cast<int>(number);
+}
+
 namespace {
 
 // What each key of a question says, with the key where it is refused.
@@ -75,12 +84,7 @@ void read_key(SweepSpec& spec, const std::string& key, const Json& value) {
       throw InputError("rows: found " + in_quotes(spec.rows) + ": expected exact or expected");
     }
   } else if (key == "granule") {
-    const double granule = value.get<double>();
-    if (!(granule >= 1 && granule <= kMostGranule) || granule != static_cast<int>(granule)) {
-      throw InputError("granule: found " + value.dump() + ": expected a whole number from 1 to " +
-                       std::to_string(kMostGranule));
-    }
-    spec.granule = static_cast<int>(granule);
+    spec.granule = whole(value, "granule", 1, kMostGranule);
   } else if ((key == "network" || key == "constraints") && value.is_object()) {
     for_each_key(value, [&](const std::string& fixed, const Json& of) { spec.fix(fixed, text_of(of)); });
   } else {

@@ -5,8 +5,11 @@
 #include "model/answer/json.hpp"
 #include "model/chip/chip.hpp"
 
+#include <string_view>
+
 namespace onchip {
 
+int whole(const Json& value, std::string_view name, int least, int most);  // a value of the key `name`
 // Throw InputError.
 Json ask_sweep(const ChipFile& chip, const Json& question);
 Json ask_pareto(const ChipFile& chip, const Json& question);

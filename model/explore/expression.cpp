@@ -2,8 +2,6 @@
 #include "model/explore/expression.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
-#include "model/chip/chip_keys.hpp"
 
 #include <muParser.h>
 

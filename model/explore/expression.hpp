@@ -5,14 +5,12 @@
 
 #include "model/answer/feed_forward/feed_forward.hpp"
 #include "model/answer/training/training.hpp"
-#include "model/families/planner.hpp"
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 namespace onchip {
 

@@ -2,13 +2,12 @@
 #include "model/explore/front_of_rows.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
 #include "model/base/table.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -41,9 +40,7 @@ std::optional<double> cell_number(std::string_view cell) {
   if (cell == "true" || cell == "false") {
     return cell == "true" ? 1.0 : 0.0;
   }
-  double value = 0;
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return problem == std::errc{} && end == cell.data() + cell.size() ? std::optional(value) : std::nullopt;
+  return number_in<double>(cell);
 }
 
 double parse_within(std::string_view text) {
@@ -51,13 +48,9 @@ double parse_within(std::string_view text) {
     return 0;
   }
   const bool is_percent = text.ends_with('%');
-  double share = -1;
-  try {
-    share = parse_quantity(std::string(text.substr(0, text.size() - (is_percent ? 1 : 0))), Dimension::count);
-  } catch (const InputError&) {
-    share = -1;
-  }
-  share /= is_percent ? 100 : 1;
+  std::string_view digits = text.substr(0, text.size() - (is_percent ? 1 : 0));
+  digits = digits.substr(0, digits.find_last_not_of(' ') + 1);
+  const double share = number_in<double>(digits).value_or(-1) / (is_percent ? 100 : 1);
   if (!(share >= 0 && share < 1)) {
     throw InputError("found " + in_quotes(text) + ": expected a share such as 2%");
   }

@@ -3,13 +3,12 @@
 
 #include "model/answer/constraint_words.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
 #include "model/base/units.hpp"
 #include "model/families/workload.hpp"
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace onchip {
@@ -142,12 +141,9 @@ void set_plan_field(Draft& draft, std::string_view name, const std::string& text
         if (field == table.end()) {
           throw InputError(std::string(P::kName) + " has no " + std::string(name));
         }
-        int value = -1;
-        if (field->is_number()) {
-          std::from_chars(text.data(), text.data() + text.size(), value);
-        } else {
-          value = static_cast<int>(std::ranges::find(field->names, text) - field->names.begin());
-        }
+        const int value = field->is_number()
+                              ? number_in<int>(text).value_or(-1)
+                              : static_cast<int>(std::ranges::find(field->names, text) - field->names.begin());
         if (!field->allows(value)) {
           throw InputError(std::string(name) + ": found " + in_quotes(text) + ": expected " + expected_text(*field));
         }
@@ -261,12 +257,11 @@ double read_number(const Key& key, const std::string& text) {
   std::string_view digits = text;
   const bool is_percent = key.maximum == 1 && digits.ends_with('%');
   digits.remove_suffix(is_percent ? 1 : 0);
-  double number = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (digits.empty() || problem != std::errc{} || end != digits.data() + digits.size()) {
+  const auto number = number_in<double>(digits);
+  if (!number) {
     throw InputError("found " + in_quotes(text) + ": expected a number");
   }
-  return is_percent ? number / 100 : number;
+  return is_percent ? *number / 100 : *number;
 }
 
 KeyValue value_of(const Key& key, double number) {

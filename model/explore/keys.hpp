@@ -10,7 +10,6 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -4,13 +4,13 @@
 #include "model/answer/answer.hpp"
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/table.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace onchip {
 namespace {
@@ -100,11 +100,7 @@ RowComputer::RowComputer(const SweepSpec& spec, RowFormat format, AskEngine engi
 }
 
 std::string RowComputer::header() const {
-  std::string line;
-  for (const std::string& column : columns_) {
-    line += (line.empty() ? "" : ",") + column;
-  }
-  return format_ == RowFormat::csv ? line + '\n' : "";
+  return format_ == RowFormat::csv ? joined(columns_, ",") + '\n' : "";
 }
 
 // ---- from the row's number to its question --------------------------------------------------------------------------

@@ -3,15 +3,16 @@
 
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/table.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/front.hpp"
 #include "model/families/workload.hpp"
+#include "model/plan/plan_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace onchip {
@@ -25,11 +26,7 @@ std::string trim(std::string_view text) {
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(trim(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  std::ranges::transform(split_text(text, separator), std::back_inserter(parts), trim);
   return parts;
 }
 
@@ -188,11 +185,8 @@ std::vector<Objective> parse_objectives(std::string_view text) {
 }
 
 std::string to_string(const std::vector<Objective>& objectives) {
-  std::string text;
-  for (const Objective& objective : objectives) {
-    text += (text.empty() ? "" : ",") + objective.column + (objective.is_largest ? ":max" : ":min");
-  }
-  return text;
+  return joined(objectives, ",", "",
+                [](const Objective& objective) { return objective.column + (objective.is_largest ? ":max" : ":min"); });
 }
 
 std::uint64_t SweepSpec::size() const {
@@ -211,6 +205,13 @@ const SweptInfo& SweepSpec::swept() const {
   const auto said = std::ranges::find_if(
       kSwept, [&](const SweptInfo& info) { return info.swept == Swept::training ? trains() : has(info.key); });
   return said != kSwept.end() ? *said : kSwept.front();
+}
+
+void SweepSpec::for_each_key(const std::function<void(const KeyValues&)>& use) const {
+  std::ranges::for_each(fixed, use);
+  for (const Axis& axis : axes) {
+    std::ranges::for_each(axis.keys, use);
+  }
 }
 
 bool SweepSpec::varies(std::string_view key) const {
@@ -345,15 +346,11 @@ void finish(SweepSpec& spec) {
       throw InputError("'" + values.key.name + "' is fixed and an axis");
     }
   }
-  const auto check_needs = [&](const KeyValues& values) {
+  spec.for_each_key([&](const KeyValues& values) {
     if (values.key.needs_plan && !spec.has("plan")) {
       throw InputError("'" + values.key.name + "' needs 'plan': the planner chooses it");
     }
-  };
-  std::ranges::for_each(spec.fixed, check_needs);
-  for (const Axis& axis : spec.axes) {
-    std::ranges::for_each(axis.keys, check_needs);
-  }
+  });
   for (const char* key : {"family", "tier"}) {
     if (spec.has("plan") && spec.has(key)) {
       throw InputError("'" + std::string(key) + "' contradicts 'plan', which says it");
@@ -366,7 +363,7 @@ void finish(SweepSpec& spec) {
   if (spec.trains() && spec.has("network")) {
     throw InputError("'mode' contradicts 'network', a feed-forward network");
   }
-  const auto check_kind = [&](const KeyValues& values) {
+  spec.for_each_key([&](const KeyValues& values) {
     const Key& key = values.key;
     if (key.name == "plan" || key.name == "family") {
       const std::string& text = values.values.front().text;
@@ -383,11 +380,7 @@ void finish(SweepSpec& spec) {
     throw InputError("'" + key.name + "' " +
                      (swept.key.empty() ? "needs '" + std::string(meant->key) + "'"
                                         : "contradicts '" + std::string(swept.key) + "', " + std::string(swept.what)));
-  };
-  std::ranges::for_each(spec.fixed, check_kind);
-  for (const Axis& axis : spec.axes) {
-    std::ranges::for_each(axis.keys, check_kind);
-  }
+  });
   if (swept.is_models_only && (spec.engine != "model" || spec.rows != "exact")) {
     throw InputError("rows of " + std::string(swept.what) + " are the model's, of exact patterns");
   }
@@ -428,14 +421,15 @@ Json to_json(const SweepSpec& spec) {
     return value.is_factor ? format_number(value.number) + " times" : value.text;
   };
   Json json{{"fixed", Json::object()}, {"axes", Json::array()}};
-  const auto add_file = [&](const Key& key, const KeyValue& value) {
-    if (key.name == "weights") {
-      json["weights"][value.text] = fingerprint(InputFile(value.text).bytes());
+  spec.for_each_key([&](const KeyValues& values) {
+    for (const KeyValue& value : values.values) {
+      if (values.key.name == "weights") {
+        json["weights"][value.text] = fingerprint(InputFile(value.text).bytes());
+      }
     }
-  };
+  });
   for (const KeyValues& values : spec.fixed) {
     json["fixed"][values.key.name] = text_of(values.values.front());
-    add_file(values.key, values.values.front());
   }
   for (const Axis& axis : spec.axes) {
     Json keys = Json::object();
@@ -443,7 +437,6 @@ Json to_json(const SweepSpec& spec) {
       std::string all;
       for (const KeyValue& value : values.values) {
         all += text_of(value) + '\n';
-        add_file(values.key, value);
       }
       keys[values.key.name] = {{"values", values.values.size()},
                                {"first", text_of(values.values.front())},

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,7 @@ struct SweepSpec {
 
   std::uint64_t size() const;  // rows before `where`
   const SweptInfo& swept() const;
+  void for_each_key(const std::function<void(const KeyValues&)>& use) const;  // the fixed ones, then those of the axes
   bool varies(std::string_view key) const;
   bool has(std::string_view key) const;  // fixed or varied
   bool trains() const;                   // mode is train

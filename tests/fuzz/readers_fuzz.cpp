@@ -28,6 +28,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -54,9 +55,8 @@ std::string written(const std::string& name, std::string_view bytes) {
   return path.string();
 }
 
-void run_verb(std::string_view name, std::vector<std::string> arguments) {
-  const auto verb = std::ranges::find(kVerbs, name, &Verb::name);
-  verb->run(*verb, arguments);
+void run_quietly(const Verb& verb, std::vector<std::string> arguments) {
+  run_verb(verb, std::move(arguments));
   std::cout.clear();
 }
 
@@ -101,22 +101,22 @@ using Bytes = std::string_view;
 constexpr std::array kReaders{
     Reader{"validate",
            [](Bytes b) {
-             run_verb("validate", {"--chip", "h200", written("v.csv", b)});
+             run_quietly(kValidateVerb, {"--chip", "h200", written("v.csv", b)});
            }},
     Reader{"configurations", read_rows},
-    Reader{"report of CSV", [](Bytes b) { run_verb("report", {written("r.csv", b)}); }},
-    Reader{"report of rows as JSON", [](Bytes b) { run_verb("report", {written("r.jsonl", b)}); }},
-    Reader{"report of JSON", [](Bytes b) { run_verb("report", {written("r.json", b)}); }},
-    Reader{"report of SVG", [](Bytes b) { run_verb("report", {written("r.svg", b)}); }},
+    Reader{"report of CSV", [](Bytes b) { run_quietly(kReportVerb, {written("r.csv", b)}); }},
+    Reader{"report of rows as JSON", [](Bytes b) { run_quietly(kReportVerb, {written("r.jsonl", b)}); }},
+    Reader{"report of JSON", [](Bytes b) { run_quietly(kReportVerb, {written("r.json", b)}); }},
+    Reader{"report of SVG", [](Bytes b) { run_quietly(kReportVerb, {written("r.svg", b)}); }},
     Reader{"report with a manifest",
            [](Bytes b) {
              written("m.manifest.json", b);
-             run_verb("report", {written("m.csv", "hidden,step_us\n1,2\n")});
+             run_quietly(kReportVerb, {written("m.csv", "hidden,step_us\n1,2\n")});
            }},
     Reader{"manifest of measurements", [](Bytes b) { read_manifest(written("d.manifest.json", b)); }},
     Reader{"pareto",
            [](Bytes b) {
-             run_verb("pareto", {written("p.csv", b), "--objectives", "hidden:max,step_us:min"});
+             run_quietly(kParetoVerb, {written("p.csv", b), "--objectives", "hidden:max,step_us:min"});
            }},
     Reader{"result file",
            [](Bytes b) {

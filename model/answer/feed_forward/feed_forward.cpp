@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/feed_forward/feed_forward.hpp"
 
+#include "model/base/clocks.hpp"
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/feed_forward/plan/blocks_layout.hpp"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -40,30 +40,6 @@ std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNet
   return Remedy{"shared_memory.per_sm", chip.chip.smem_bytes_per_sm, kib * kKibi,
                 "--set 'shared_memory.per_sm=" + value + "'", value + " of shared memory for each SM"};
 }
-
-}  // namespace
-
-ExaminedNetwork examine(const FeedForward& network) {
-  const auto begin = std::chrono::steady_clock::now();
-  ExaminedNetwork examined{network.name, network.layers(), {}};
-  examined.network = network;
-  const NetworkStructure& structure = examined.blocks = find_structure(network);
-  examined.structure = summary(structure);
-  try {
-    examined.structure.check_mostly_blocks();
-    examined.work = blocks_work(network, structure, blocks_geometry(network, structure));
-    if (!examined.work->monotone) {
-      examined.work.reset();
-      examined.problem = std::string(kNotMonotone);
-    }
-  } catch (const InputError& error) {
-    examined.problem = error.what();
-  }
-  examined.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return examined;
-}
-
-namespace {
 
 // What is true of the question's network on a chip, whatever plan it has.
 FeedForwardCase case_on(const ChipFile& chip, const FeedForwardQuestion& question) {
@@ -138,6 +114,26 @@ FeedForwardCase case_of(const ChipFile& chip, const FeedForwardQuestion& questio
 }
 
 }  // namespace
+
+ExaminedNetwork examine(const FeedForward& network) {
+  const double begin = wall_seconds();
+  ExaminedNetwork examined{network.name, network.layers(), {}};
+  examined.network = network;
+  const NetworkStructure& structure = examined.blocks = find_structure(network);
+  examined.structure = summary(structure);
+  try {
+    examined.structure.check_mostly_blocks();
+    examined.work = blocks_work(network, structure, blocks_geometry(network, structure));
+    if (!examined.work->monotone) {
+      examined.work.reset();
+      examined.problem = std::string(kNotMonotone);
+    }
+  } catch (const InputError& error) {
+    examined.problem = error.what();
+  }
+  examined.seconds = wall_seconds() - begin;
+  return examined;
+}
 
 PlanTime plan_time(const FeedForwardCase& answer) {
   return {answer.runs(), answer.runs() ? answer.price.us : std::numeric_limits<double>::infinity(), answer.plan_text()};

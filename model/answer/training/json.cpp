@@ -45,10 +45,6 @@ Json phases_json(const TrainingCase& answer) {
   return json;
 }
 
-}  // namespace
-
-namespace {
-
 Columns<TrainingCase> make_columns() {
   using Row = TrainingCase;
   Columns<Row> columns;

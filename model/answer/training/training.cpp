@@ -3,11 +3,9 @@
 
 #include "model/answer/least.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/units.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
