@@ -153,8 +153,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   }
 
   const auto take = [](std::size_t& from, std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return std::exchange(from, from + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return std::exchange(from, from + (bytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment);
   };
   offsets_.assign(program.arrays.size(), kCallers);
   const TrainingArrays& a = training().arrays;
@@ -309,29 +308,25 @@ void TrainingLayer::run(const std::vector<Nodes>& nodes, cudaStream_t stream, st
   for (const Nodes& of : nodes) {
     run(of, 0, recurrence(of), stream, workspace);
   }
-  run_recurrences(nodes[0].all[recurrence(nodes[0])], nodes[1].all[recurrence(nodes[1])], stream, workspace);
+  const ProgramNode &first = nodes[0].all[recurrence(nodes[0])], &second = nodes[1].all[recurrence(nodes[1])];
+  if (is_beside(training())) {
+    const BesideStream& beside = [&]() -> const BesideStream& {
+      const RelaxedCapture relaxed;  // a stream that is captured at this moment has nothing to do with it
+      return shared_of(device_).beside[stream];
+    }();
+    beside.fork.record(stream);
+    ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream.get(), beside.fork.get()));
+    run(first, stream, workspace);
+    run(second, beside.stream.get(), workspace);
+    beside.join.record(beside.stream.get());
+    ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join.get()));
+  } else {
+    run(first, stream, workspace);
+    run(second, stream, workspace);
+  }
   for (const Nodes& of : nodes) {
     run(of, recurrence(of) + 1, of.all.size(), stream, workspace);
   }
-}
-
-void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
-                                    std::byte* workspace) const {
-  if (!is_beside(training())) {
-    run(first, stream, workspace);
-    run(second, stream, workspace);
-    return;
-  }
-  const BesideStream& beside = [&]() -> const BesideStream& {
-    const RelaxedCapture relaxed;  // a stream that is captured at this moment has nothing to do with it
-    return shared_of(device_).beside[stream];
-  }();
-  beside.fork.record(stream);
-  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream.get(), beside.fork.get()));
-  run(first, stream, workspace);
-  run(second, beside.stream.get(), workspace);
-  beside.join.record(beside.stream.get());
-  ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join.get()));
 }
 
 void TrainingLayer::check(cudaStream_t stream) {

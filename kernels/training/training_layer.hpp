@@ -69,8 +69,6 @@ class TrainingLayer {
   void run(const ProgramNode& node, cudaStream_t stream, std::byte* workspace) const;
   void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* workspace) const;
   void run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* workspace) const;  // of each direction
-  void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
-                       std::byte* workspace) const;
 
   TrainingSize size_;
   std::vector<TrainingProgram> training_;  // of each direction
