@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace onchip {
@@ -46,16 +47,12 @@ double clock_ratio(const Chip& chip, const SmRun& run) {
 void add_emissions(SmBody& body, const BlockTrace& block, const SmRun& run, const StepShape& step, double slower) {
   const auto word_bytes = static_cast<std::uint64_t>(step.word_bytes);
   const std::uint64_t begin = word_bytes * static_cast<std::uint64_t>(step.state_words);
-  for (const IssueEvent& store : run.global_stores) {
-    const WarpTrace& warp = block.warps[store.warp];
-    for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {
-      if (address < begin || address >= 2 * begin) {
-        continue;
-      }
+  for_each_stored(block, run, [&](std::uint64_t address, double cycle) {
+    if (address >= begin && address < 2 * begin) {
       add_emission(body, static_cast<int>(step.line_words), static_cast<std::int32_t>((address - begin) / word_bytes),
-                   slower * static_cast<double>(store.cycle));
+                   slower * cycle);
     }
-  }
+  });
 }
 
 // All SMs as long as the mean: emissions and ends move with their SM's.
@@ -132,14 +129,6 @@ std::vector<SmBody> run_bodies(const Chip& chip, const TraceSource& trace, const
   return bodies;
 }
 
-// The steps of all SMs, however they exchange. Of one of them: when bodies begin, [passes][SMs], when the last pass's
-// words are emitted, and for how long the SM computes nothing.
-struct Steps {
-  double cycles = 0, polls = 0;
-  std::vector<std::vector<double>> begun;
-  std::vector<double> emitted, waited;  // [SMs]
-};
-
 // How much longer than alone a producer warp takes for what it issues: it has what the warps that compute leave, of
 // the issue slots and of the load/store unit, for as much of the time as they compute.
 void slow_down(ExchangeShape& shape, const Chip& chip, const std::vector<SmRun>& runs, double computing) {
@@ -155,41 +144,23 @@ void slow_down(ExchangeShape& shape, const Chip& chip, const std::vector<SmRun>&
   shape.store_slowdown = slowdown(served);
 }
 
-// Beside producer warps: the slower those are, the less of the time the others compute.
-Steps run_passes(const Chip& chip, const StepShape& step, const std::vector<std::vector<SmBody>>& bodies,
-                 const std::vector<SmRun>& runs, const ExchangeOptions& options) {
+// The steps of all SMs, however they exchange. `busy`: cycles for which each computes in a step. Beside producer warps:
+// the slower those are, the less of the time the others compute.
+ExchangeRun run_steps(const Chip& chip, const StepShape& step, const std::vector<std::vector<SmBody>>& bodies,
+                      const std::vector<double>& busy, const std::vector<SmRun>& runs, bool free) {
   constexpr int kRounds = 3;
-  std::vector<double> busy(runs.size());
-  for (const std::vector<SmBody>& pass : bodies) {
-    std::transform(busy.begin(), busy.end(), pass.begin(), busy.begin(),
-                   [](double sum, const SmBody& body) { return sum + body.computing; });
-  }
+  ExchangeOptions options;
+  options.free = free;
   ExchangeShape shape = exchange_shape(chip, step);
-  PipelinedRun run;
+  if (step.is_pipelined == 0) {
+    return run_exchange(chip, shape, bodies.front(), options);
+  }
+  ExchangeRun run;
   for (int round = 0; round < kRounds; ++round) {
     run = run_pipelined(chip, shape, bodies, options);
     slow_down(shape, chip, runs, std::min(1.0, mean(busy) / run.step_cycles));
   }
-  Steps steps{run.step_cycles, run.polls, std::move(run.begun), std::move(run.emitted.back()), {}};
-  for (const double cycles : busy) {
-    steps.waited.push_back(std::max(0.0, run.step_cycles - cycles));
-  }
-  return steps;
-}
-
-Steps run_steps(const Chip& chip, const StepShape& step, const std::vector<std::vector<SmBody>>& bodies,
-                const std::vector<SmRun>& runs, bool free) {
-  ExchangeOptions options;
-  options.free = free;
-  if (step.is_pipelined != 0) {
-    return run_passes(chip, step, bodies, runs, options);
-  }
-  ExchangeRun run = run_exchange(chip, exchange_shape(chip, step), bodies.front(), options);
-  Steps steps{run.step_cycles, run.polls, {run.first_released}, run.last_emitted, {}};
-  for (std::size_t sm = 0; sm < runs.size(); ++sm) {
-    steps.waited.push_back(run.next_released[sm] - run.last_emitted[sm]);
-  }
-  return steps;
+  return run;
 }
 
 // The body's share of each cause, as if the causes of what follows the last emission were those of the whole.
@@ -233,13 +204,15 @@ std::unique_ptr<TraceSource> plan_trace(const Chip& chip, Layout layout) {
 Simulation simulate(const Chip& chip, const TraceSource& trace, const SimulationOptions& options) {
   Simulation result;
   std::vector<std::vector<SmBody>> bodies;
+  std::vector<double> busy(static_cast<std::size_t>(trace.blocks()));
   for (int pass = 0; pass < trace.step()->passes; ++pass) {
     bodies.push_back(run_bodies(chip, trace, options, pass, result.sms));
+    std::ranges::transform(busy, bodies.back(), busy.begin(), std::plus(), {}, &SmBody::computing);
   }
-  const Steps steps = run_steps(chip, *trace.step(), bodies, result.sms, !options.exchange);
+  const ExchangeRun steps = run_steps(chip, *trace.step(), bodies, busy, result.sms, !options.exchange);
 
   const double us_per_cycle = 1e6 / chip.clock_hz;
-  result.step_us = steps.cycles * us_per_cycle;
+  result.step_us = steps.step_cycles * us_per_cycle;
   result.polls = steps.polls;
   result.body_us.resize(result.sms.size());
   const double begin = *std::min_element(steps.begun.front().begin(), steps.begun.front().end());
@@ -251,14 +224,17 @@ Simulation simulate(const Chip& chip, const TraceSource& trace, const Simulation
       result.body_us[sm] += of_pass.body_us.back();
     }
   }
-  for (const double cycles : steps.waited) {
+  const std::vector<double>& emitted = steps.emitted.back();
+  for (std::size_t sm = 0; sm < busy.size(); ++sm) {
+    const double cycles = trace.step()->is_pipelined != 0 ? std::max(0.0, steps.step_cycles - busy[sm])
+                                                          : steps.released.front()[sm] - emitted[sm];
     result.wait_us.push_back(cycles * us_per_cycle);
   }
   const double body = mean(result.body_us);
-  const double latest = *std::max_element(steps.emitted.begin(), steps.emitted.end());
+  const double latest = std::ranges::max(emitted);
   // An SM that is behind holds up no other that still computes another pass.
   const double waiting = std::max(0.0, result.step_us - body);
-  const double skew = std::min(waiting, (latest - mean(steps.emitted)) * us_per_cycle);
+  const double skew = std::min(waiting, (latest - mean(emitted)) * us_per_cycle);
   charge_body(result, std::min(body, result.step_us));
   result.parts_us[static_cast<int>(StepPart::skew)] = skew;
   result.parts_us[static_cast<int>(StepPart::exchange)] = waiting - skew;

@@ -30,41 +30,31 @@ ResourceReport compiled(const PlannedNetwork& planned, const std::string& archit
   }
 }
 
-// The constraints with more and more registers to spare, in one call after another.
-class SpareRegisters {
- public:
-  explicit SpareRegisters(const Constraints& constraints) : constraints_(constraints) {}
-  const Constraints* more() {
-    constraints_.spare_registers += kSpareStep;
-    return constraints_.spare_registers > kMostSpare ? nullptr : &constraints_;
-  }
-
- private:
-  Constraints constraints_;
-};
+// What `find` says with more registers to spare, call by call; nothing once it is enough.
+template <typename Find>
+auto with_more_spare(const Constraints& constraints, const Find& find) {
+  return [find, asked = constraints](const auto&, const ResourceReport&) mutable {
+    asked.spare_registers += kSpareStep;
+    return asked.spare_registers > kMostSpare ? std::nullopt : find(asked);
+  };
+}
 
 }  // namespace
 
 Confirmed<PlannedNetwork> confirmed_plan(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                          const Constraints& constraints, const std::string& architecture) {
-  SpareRegisters spare(constraints);
   return confirm(
       choose_plan(chip, network, rows, constraints),
       [&](const PlannedNetwork& planned) { return compiled(planned, architecture); },
-      [&](const PlannedNetwork&, const ResourceReport&) -> std::optional<PlannedNetwork> {
-        const Constraints* const asked = spare.more();
-        if (asked == nullptr) {
-          return std::nullopt;
-        }
-        PlannedNetwork planned = choose_plan(chip, network, rows, *asked);
+      with_more_spare(constraints, [&](const Constraints& asked) {
+        PlannedNetwork planned = choose_plan(chip, network, rows, asked);
         return planned.prediction.footprint.fits ? std::optional(std::move(planned)) : std::nullopt;
-      });
+      }));
 }
 
 Confirmed<std::vector<RankedPlan>> confirmed_ranking(const Chip& chip, const Recurrent& network, const RowProfile& rows,
                                                      const Constraints& constraints, const std::string& architecture) {
   using Ranking = std::vector<RankedPlan>;
-  SpareRegisters spare(constraints);
   return confirm(
       rank_families(chip, network, rows, constraints),
       [&](const Ranking& ranking) {
@@ -76,10 +66,9 @@ Confirmed<std::vector<RankedPlan>> confirmed_ranking(const Chip& chip, const Rec
         }
         return report;
       },
-      [&](const Ranking&, const ResourceReport&) -> std::optional<Ranking> {
-        const Constraints* const asked = spare.more();
-        return asked == nullptr ? std::nullopt : std::optional(rank_families(chip, network, rows, *asked));
-      });
+      with_more_spare(constraints, [&](const Constraints& asked) {
+        return std::optional(rank_families(chip, network, rows, asked));
+      }));
 }
 
 // ---- training -------------------------------------------------------------------------------------------------------

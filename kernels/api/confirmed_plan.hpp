@@ -24,7 +24,7 @@ struct Confirmed {
 // `compile(candidate)`: the ResourceReport of its kernels. `next(candidate, report)`: what the model takes instead of
 // one that spills, std::nullopt if there is nothing; then the first choice is left as it is.
 template <typename Candidate, typename Compile, typename Next>
-Confirmed<Candidate> confirm(const Candidate& first, const Compile& compile, const Next& next) {
+Confirmed<Candidate> confirm(const Candidate& first, const Compile& compile, Next next) {
   ResourceReport report = compile(first);
   if (!report.spills()) {
     return {first};

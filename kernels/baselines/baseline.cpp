@@ -93,64 +93,15 @@ namespace {
 // A sequence is a few nodes per step; graphs of more steps than this take seconds to make, and gigabytes.
 constexpr std::size_t kMostNodes = 1 << 18;
 
-class Graph {
- public:
-  explicit Graph(Baseline& baseline) {
-    const Stream stream;
-    // Thread-local: what other threads do meanwhile neither fails nor is captured.
-    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-    try {
-      baseline.enqueue(stream.get());
-    } catch (...) {
-      cudaStreamEndCapture(stream.get(), &graph_);
-      destroy();
-      cudaGetLastError();  // the failed capture's; a later check must not see it
-      throw;
-    }
-    try {
-      ONCHIP_CUDA_CHECK(cudaStreamEndCapture(stream.get(), &graph_));
-      ONCHIP_CUDA_CHECK(cudaGraphGetNodes(graph_, nullptr, &nodes_));
-      if (nodes_ == 0 || nodes_ > kMostNodes) {
-        throw BaselineRefusal("a graph of " + std::to_string(nodes_) + " nodes: expected 1 to " +
-                              std::to_string(kMostNodes));
-      }
-      ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable_, graph_, 0));
-      ONCHIP_CUDA_CHECK(cudaGraphUpload(executable_, stream.get()));
-      stream.synchronize();
-    } catch (...) {
-      destroy();
-      throw;
-    }
-  }
-  ~Graph() { destroy(); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-
-  void launch(cudaStream_t stream) const { ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable_, stream)); }
-  std::size_t nodes() const { return nodes_; }
-
- private:
-  void destroy() {
-    if (executable_ != nullptr) {
-      cudaGraphExecDestroy(executable_);
-    }
-    if (graph_ != nullptr) {
-      cudaGraphDestroy(graph_);
-    }
-  }
-
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
-  std::size_t nodes_ = 0;
-};
-
 class GraphBaseline final : public Baseline {
  public:
-  explicit GraphBaseline(std::shared_ptr<Baseline> inner) : inner_(std::move(inner)), graph_(*inner_) {
+  explicit GraphBaseline(std::shared_ptr<Baseline> inner)
+      : inner_(std::move(inner)),
+        graph_(
+            stream_.get(), [this] { inner_->enqueue(stream_.get()); }, kMostNodes) {
     inner_->poison_results();
-    const Stream stream;
-    graph_.launch(stream.get());
-    stream.synchronize();
+    graph_.launch(stream_.get());
+    stream_.synchronize();
     inner_->check_results();
   }
 
@@ -164,6 +115,7 @@ class GraphBaseline final : public Baseline {
 
  private:
   std::shared_ptr<Baseline> inner_;  // owns what the graph's nodes work on, so it goes last
+  Stream stream_;
   Graph graph_;
 };
 

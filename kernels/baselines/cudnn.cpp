@@ -68,27 +68,19 @@ struct Library : SharedLibrary {
   }
 };
 
-const Library& library() {
-  return loaded<Library>();
-}
+using Calls = LibraryCalls<Library, CUDNN_STATUS_SUCCESS, &Library::cudnnGetErrorString>;
+constexpr auto& library = Calls::library;
+#define ONCHIP_CUDNN_CALL(function, ...) Calls::check(library().function(__VA_ARGS__), #function)
 
-void check(cudnnStatus_t status, const char* function) {
-  if (status != CUDNN_STATUS_SUCCESS) {
-    throw BaselineRefusal(std::string(function) + ": " + library().cudnnGetErrorString(status));
-  }
-}
-#define ONCHIP_CUDNN_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
-
-template <typename T, auto kCreate, auto kDestroy>
-using Owned = LibraryObject<T, library, check, kCreate, kDestroy>;
-using Handle = Owned<cudnnHandle_t, &Library::cudnnCreate, &Library::cudnnDestroy>;
-using Tensor =
-    Owned<cudnnTensorDescriptor_t, &Library::cudnnCreateTensorDescriptor, &Library::cudnnDestroyTensorDescriptor>;
-using Dropout =
-    Owned<cudnnDropoutDescriptor_t, &Library::cudnnCreateDropoutDescriptor, &Library::cudnnDestroyDropoutDescriptor>;
-using Rnn = Owned<cudnnRNNDescriptor_t, &Library::cudnnCreateRNNDescriptor, &Library::cudnnDestroyRNNDescriptor>;
-using RnnData =
-    Owned<cudnnRNNDataDescriptor_t, &Library::cudnnCreateRNNDataDescriptor, &Library::cudnnDestroyRNNDataDescriptor>;
+using Handle = Calls::Object<cudnnHandle_t, &Library::cudnnCreate, &Library::cudnnDestroy>;
+using Tensor = Calls::Object<cudnnTensorDescriptor_t, &Library::cudnnCreateTensorDescriptor,
+                             &Library::cudnnDestroyTensorDescriptor>;
+using Dropout = Calls::Object<cudnnDropoutDescriptor_t, &Library::cudnnCreateDropoutDescriptor,
+                              &Library::cudnnDestroyDropoutDescriptor>;
+using Rnn =
+    Calls::Object<cudnnRNNDescriptor_t, &Library::cudnnCreateRNNDescriptor, &Library::cudnnDestroyRNNDescriptor>;
+using RnnData = Calls::Object<cudnnRNNDataDescriptor_t, &Library::cudnnCreateRNNDataDescriptor,
+                              &Library::cudnnDestroyRNNDataDescriptor>;
 
 struct Types {
   cudnnDataType_t data, sums;
@@ -326,46 +318,41 @@ void CudnnNetwork::check_gradients() {
   check_gradient("weights", *weights_, *weight_gradient_);
 }
 
-std::unique_ptr<Baseline> make_inference(const Recurrent& network, std::size_t algorithm) {
-  library();  // says that it is missing before anything else can fail
-  return std::make_unique<CudnnNetwork>(network, Stack{}, algorithm, false);
+// Of a few steps, before all are run.
+void check_training(Recurrent network, const Stack& stack, std::size_t algorithm) {
+  // PERSIST_DYNAMIC takes forty times as long as the standard algorithm at large sizes: minutes of a grid.
+  constexpr double kMostUs = 500;
+  network.steps = std::min(network.steps, kCheckedSteps);
+  CudnnNetwork few(network, stack, algorithm, true);
+  few.check_gradients();
+  const Stream stream;
+  const double us =
+      1e3 * EventTimer().milliseconds_of(stream.get(), [&] { few.enqueue(stream.get()); }) / network.steps;
+  if (algorithm != kStandard && us > kMostUs) {
+    throw BaselineRefusal("not run at full length: " + fixed(us, 0) + " us a step of " + std::to_string(network.steps));
+  }
 }
 
-std::unique_ptr<Baseline> make_training(const Recurrent& network, const Stack& stack, std::size_t algorithm) {
+std::unique_ptr<Baseline> make_network(const Recurrent& network, const Stack& stack, std::size_t algorithm,
+                                       bool trains) {
   library();  // says that it is missing before anything else can fail
-  Recurrent checked = network;
-  checked.steps = std::min(network.steps, kCheckedSteps);
-  {
-    // PERSIST_DYNAMIC takes forty times as long as the standard algorithm at large sizes: minutes of a grid.
-    constexpr double kMostUs = 500;
-    CudnnNetwork few(checked, stack, algorithm, true);
-    few.check_gradients();
-    const Stream stream;
-    const double us =
-        1e3 * EventTimer().milliseconds_of(stream.get(), [&] { few.enqueue(stream.get()); }) / checked.steps;
-    if (algorithm != kStandard && us > kMostUs) {
-      throw BaselineRefusal("not run at full length: " + fixed(us, 0) + " us a step of " +
-                            std::to_string(checked.steps));
-    }
+  if (trains) {
+    check_training(network, stack, algorithm);
   }
-  return std::make_unique<CudnnNetwork>(network, stack, algorithm, true);
+  return std::make_unique<CudnnNetwork>(network, stack, algorithm, trains);
 }
 
 #else
 
-std::unique_ptr<Baseline> make_inference(const Recurrent&, std::size_t) {
-  throw BaselineRefusal("built without cuDNN's header");
-}
-
-std::unique_ptr<Baseline> make_training(const Recurrent&, const Stack&, std::size_t) {
+std::unique_ptr<Baseline> make_network(const Recurrent&, const Stack&, std::size_t, bool) {
   throw BaselineRefusal("built without cuDNN's header");
 }
 
 #endif
 
 // Of an algorithm, with the hidden size and the batch as they are and padded.
-template <typename Make>
-std::vector<BaselineCandidate> padded_candidates(const Recurrent& network, std::size_t algorithm, const Make& make) {
+std::vector<BaselineCandidate> padded_candidates(const Recurrent& network, const Stack& stack, std::size_t algorithm,
+                                                 bool trains) {
   std::vector<BaselineCandidate> candidates;
   for (const int hidden : padded(network.hidden, {8, 64})) {
     for (const int batch : padded(network.batch, {8})) {
@@ -373,7 +360,7 @@ std::vector<BaselineCandidate> padded_candidates(const Recurrent& network, std::
                             [=](Recurrent wanted, const SparseMatrix&) {
                               wanted.hidden = hidden;
                               wanted.batch = batch;
-                              return make(wanted);
+                              return make_network(wanted, stack, algorithm, trains);
                             }});
     }
   }
@@ -385,8 +372,7 @@ std::vector<BaselineCandidate> padded_candidates(const Recurrent& network, std::
 std::vector<BaselineCandidate> cudnn_candidates(const Recurrent& network) {
   std::vector<BaselineCandidate> candidates;
   for (std::size_t algorithm = 0; algorithm < kAlgorithmNames.size(); ++algorithm) {
-    std::vector<BaselineCandidate> some = padded_candidates(
-        network, algorithm, [=](const Recurrent& wanted) { return make_inference(wanted, algorithm); });
+    std::vector<BaselineCandidate> some = padded_candidates(network, Stack{}, algorithm, false);
     // With the largest batch and a padded hidden size.
     const std::size_t batches = padded(network.batch, {8}).size(), sizes = some.size() / batches;
     for (std::size_t i = 0; i < some.size(); ++i) {
@@ -404,8 +390,7 @@ std::vector<BaselineCandidate> cudnn_candidates(const Recurrent& network) {
 std::vector<BaselineCandidate> cudnn_training_candidates(const Recurrent& network, const Stack& stack) {
   std::vector<BaselineCandidate> candidates;
   for (std::size_t algorithm = 0; algorithm < kAlgorithmNames.size(); ++algorithm) {
-    for (BaselineCandidate& candidate : padded_candidates(
-             network, algorithm, [=](const Recurrent& wanted) { return make_training(wanted, stack, algorithm); })) {
+    for (BaselineCandidate& candidate : padded_candidates(network, stack, algorithm, true)) {
       candidate.likely = algorithm != kPersistDynamic;
       candidates.push_back(std::move(candidate));
     }

@@ -67,23 +67,15 @@ struct Library : SharedLibrary {
   }
 };
 
-const Library& library() {
-  return loaded<Library>();
-}
-
-void check(cusparseStatus_t status, const char* function) {
-  if (status != CUSPARSE_STATUS_SUCCESS) {
-    throw BaselineRefusal(std::string(function) + ": " + library().cusparseGetErrorString(status));
-  }
-}
+using Calls = LibraryCalls<Library, CUSPARSE_STATUS_SUCCESS, &Library::cusparseGetErrorString>;
+constexpr auto& library = Calls::library;
+constexpr auto& check = Calls::check;
 #define ONCHIP_CUSPARSE_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
 
-template <typename T, auto kCreate, auto kDestroy>
-using Owned = LibraryObject<T, library, check, kCreate, kDestroy>;
-using Handle = Owned<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
-using Csr = Owned<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
-using DenseMatrix = Owned<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;
-using DenseVector = Owned<cusparseDnVecDescr_t, &Library::cusparseCreateDnVec, &Library::cusparseDestroyDnVec>;
+using Handle = Calls::Object<cusparseHandle_t, &Library::cusparseCreate, &Library::cusparseDestroy>;
+using Csr = Calls::Object<cusparseSpMatDescr_t, &Library::cusparseCreateCsr, &Library::cusparseDestroySpMat>;
+using DenseMatrix = Calls::Object<cusparseDnMatDescr_t, &Library::cusparseCreateDnMat, &Library::cusparseDestroyDnMat>;
+using DenseVector = Calls::Object<cusparseDnVecDescr_t, &Library::cusparseCreateDnVec, &Library::cusparseDestroyDnVec>;
 
 constexpr std::array<cusparseSpMMAlg_t, 3> kSpmmAlgorithms{CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
                                                            CUSPARSE_SPMM_CSR_ALG3};
@@ -104,17 +96,27 @@ constexpr std::array<cusparseSpMVAlg_t, 2> kSpmvAlgorithms{CUSPARSE_SPMV_CSR_ALG
 
 // ---- one product ----------------------------------------------------------------------------------------------------
 
-// The same for every algorithm.
+// Of a matrix, the same for every algorithm.
 struct Elements {
+  std::int64_t rows, columns, nnz;
+  cudaDataType type;
   DeviceBuffer<std::int32_t> row_begin, column;
   DeviceBuffer<std::byte> value;
 
-  Elements(const Recurrent& network, const SparseMatrix& matrix)
-      : row_begin(
+  Elements(const SparseMatrix& matrix, Precision precision)
+      : rows(matrix.rows),
+        columns(matrix.columns),
+        nnz(matrix.nnz()),
+        type(kTypes[static_cast<std::size_t>(precision)].type),
+        row_begin(
             std::span<const std::int32_t>(std::vector<std::int32_t>(matrix.row_begin.begin(), matrix.row_begin.end()))),
         column(std::span<const std::int32_t>(matrix.column)),
-        value(std::span<const std::byte>(to_elements(matrix.value, network.precision))) {
+        value(std::span<const std::byte>(to_elements(matrix.value, precision))) {
     ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // runs are on streams that do not wait for these copies
+  }
+  Csr descriptor() const {
+    return Csr(rows, columns, nnz, row_begin.data(), column.data(), value.data(), CUSPARSE_INDEX_32I,
+               CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type);
   }
 };
 
@@ -124,13 +126,12 @@ class SparseProduct final : public Product {
   using Operand = std::conditional_t<kIsMatrix, DenseMatrix, DenseVector>;
 
  public:
-  SparseProduct(const Recurrent& network, const SparseMatrix& matrix, std::shared_ptr<const Elements> elements,
-                int algorithm, const ProductStates& states)
+  SparseProduct(const Recurrent& network, std::shared_ptr<const Elements> elements, int algorithm,
+                const ProductStates& states)
       : type_(kTypes[static_cast<std::size_t>(network.precision)]),
         algorithm_(algorithm - 1),
         elements_(std::move(elements)),
-        csr_(matrix.rows, matrix.columns, matrix.nnz(), elements_->row_begin.data(), elements_->column.data(),
-             elements_->value.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_.type) {
+        csr_(elements_->descriptor()) {
     for (int i = 0; i < 3; ++i) {
       for (const auto& [operand, rows] : {std::pair{&state_[i], network.hidden}, {&result_[i], network.rows()}}) {
         if constexpr (kIsMatrix) {
@@ -213,12 +214,12 @@ std::unique_ptr<Baseline> make_sparse(const Recurrent& network, const SparseMatr
     }
     return weights;
   };
-  const auto elements = shared.get([&] { return std::make_shared<Elements>(network, matrix); });
+  const auto elements = shared.get([&] { return std::make_shared<Elements>(matrix, network.precision); });
   const auto make = [&](const ProductStates& states) -> std::unique_ptr<Product> {
     if (algorithm.call == Call::spmm) {
-      return std::make_unique<SparseProduct<Call::spmm>>(network, matrix, elements, algorithm.number, states);
+      return std::make_unique<SparseProduct<Call::spmm>>(network, elements, algorithm.number, states);
     }
-    return std::make_unique<SparseProduct<Call::spmv>>(network, matrix, elements, algorithm.number, states);
+    return std::make_unique<SparseProduct<Call::spmv>>(network, elements, algorithm.number, states);
   };
   return make_product_baseline(network, order, make, row_of_weights);
 }
@@ -235,7 +236,7 @@ class SparseLayers final : public LayerProduct {
     for (int l = 0; l < network.layers(); ++l) {
       layers_.push_back(std::make_unique<Layer>(network.layer(l).weights));
       Layer& layer = *layers_.back();
-      if (images == 0 || layer.csr_nnz == 0) {
+      if (images == 0 || layer.elements.nnz == 0) {
         continue;
       }
       const DenseMatrix from = matrix(l, images, features.data()), to = matrix(l + 1, images, features.data());
@@ -244,7 +245,6 @@ class SparseLayers final : public LayerProduct {
       ONCHIP_CUSPARSE_CALL(cusparseSpMM_bufferSize, handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(),
                            &zero, to.get(), kSums, algorithm_, &bytes);
       layer.workspace.emplace(bytes);
-      ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for copies of the weights
       const cusparseStatus_t status =
           library().cusparseSpMM_preprocess(handle_.get(), kAsIs, kAsIs, &one, layer.csr.get(), from.get(), &zero,
                                             to.get(), kSums, algorithm_, layer.workspace->data());
@@ -263,7 +263,7 @@ class SparseLayers final : public LayerProduct {
   void multiply(int layer, int images, const DeviceFeatures& features, float* sums) override {
     const Layer& of = *layers_[layer];
     const float one = 1, zero = 0;
-    if (of.csr_nnz == 0) {
+    if (of.elements.nnz == 0) {
       ONCHIP_CUDA_CHECK(cudaMemsetAsync(
           sums, 0, 4 * static_cast<std::size_t>(neurons_[layer + 1]) * (by_neuron_ ? images_ : images), stream_));
       return;
@@ -276,20 +276,11 @@ class SparseLayers final : public LayerProduct {
 
  private:
   struct Layer {
-    DeviceBuffer<std::int32_t> row_begin, column;
-    DeviceBuffer<float> value;
-    std::int64_t csr_nnz;
+    Elements elements;
     Csr csr;
-    std::optional<DeviceBuffer<std::byte>> workspace;  // holds what was preprocessed
+    std::optional<DeviceBuffer<std::byte>> workspace = {};  // holds what was preprocessed
 
-    explicit Layer(const SparseMatrix& weights)
-        : row_begin(std::span<const std::int32_t>(
-              std::vector<std::int32_t>(weights.row_begin.begin(), weights.row_begin.end()))),
-          column(std::span<const std::int32_t>(weights.column)),
-          value(std::span<const float>(weights.value)),
-          csr_nnz(weights.nnz()),
-          csr(weights.rows, weights.columns, weights.nnz(), row_begin.data(), column.data(), value.data(),
-              CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F) {}
+    explicit Layer(const SparseMatrix& weights) : elements(weights, Precision::fp32), csr(elements.descriptor()) {}
   };
 
   DenseMatrix matrix(int layer, int images, void* features) const {
@@ -307,7 +298,10 @@ class SparseLayers final : public LayerProduct {
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 
-std::unique_ptr<LayerProduct> make_layers(const FeedForward& network, int images, int algorithm, bool by_neuron) {
+}  // namespace
+
+std::unique_ptr<LayerProduct> make_sparse_layers(const FeedForward& network, int images, int algorithm,
+                                                 bool by_neuron) {
   library();  // says that it is missing before anything else can fail
   return std::make_unique<SparseLayers>(network, images, algorithm, by_neuron);
 }
@@ -321,13 +315,13 @@ std::unique_ptr<Baseline> make_sparse(const Recurrent&, const SparseMatrix&, con
   throw BaselineRefusal("built without cuSPARSE's header");
 }
 
-std::unique_ptr<LayerProduct> make_layers(const FeedForward&, int, int, bool) {
+}  // namespace
+
+std::unique_ptr<LayerProduct> make_sparse_layers(const FeedForward&, int, int, bool) {
   throw BaselineRefusal("built without cuSPARSE's header");
 }
 
 #endif
-
-}  // namespace
 
 std::vector<BaselineCandidate> cusparse_candidates(const Recurrent& network) {
   const auto shared = std::make_shared<Shared<Elements>>();
@@ -351,11 +345,6 @@ std::vector<BaselineCandidate> cusparse_candidates(const Recurrent& network) {
     }
   }
   return with_graphs(candidates);
-}
-
-std::unique_ptr<LayerProduct> make_sparse_layers(const FeedForward& network, int images, int algorithm,
-                                                 bool by_neuron) {
-  return make_layers(network, images, algorithm, by_neuron);
 }
 
 }  // namespace onchip

@@ -121,176 +121,140 @@ CompileRequest layerwise_request(const FeatureForm& form, const std::string& arc
 
 // ---- layer by layer -------------------------------------------------------------------------------------------------
 
-struct LayerwiseInference::State {
-  std::vector<int> neurons;
-  int images = 0, sms = 0, first_drop = 0;
-  float clip = 0;
-  std::unique_ptr<LayerProduct> product;
-  FeatureForm form;
-  std::optional<Kernel> expand, activate, drop, compact;
-  std::vector<DeviceBuffer<float>> bias;
-  std::vector<char> is_linear;                      // by layer
-  std::vector<DeviceBuffer<std::byte>> features;    // value and residual, then those that dropping writes
-  std::optional<DeviceBuffer<float>> sums, inputs;  // inputs: [image][neuron], where they are no bitmaps
-  std::optional<DeviceBuffer<std::uint32_t>> bitmaps, alive, rows, categories, counts;  // counts: now, next
-  std::array<std::optional<DeviceBuffer<std::uint32_t>>, 2> ids;
-  Stream stream;
-
-  DeviceFeatures features_at(int which) const { return {features[2 * which].data(), features[2 * which + 1].data()}; }
-
-  void launch(const Kernel& kernel, LayerwiseArguments arguments) const {
-    if (arguments.images > 0) {
-      void* of_kernel[] = {&arguments};
-      kernel.launch(stream.get(), sms * kBlocksOfSm, kThreads, 0, false, of_kernel);
-    }
-  }
-
-  // Images that are alive of `now`, to a list, or after the last layer to bits.
-  void list_alive(const std::uint32_t* of_ids, std::uint32_t* next_ids, bool is_last) {
-    CompactArguments arguments{.count = counts->data(),
-                               .ids = of_ids,
-                               .alive = alive->data(),
-                               .next_count = counts->data() + 1,
-                               .next_rows = rows->data(),
-                               .next_ids = next_ids,
-                               .categories = is_last ? categories->data() : nullptr};
-    void* of_kernel[] = {&arguments};
-    compact->launch(stream.get(), sms * kBlocksOfSm, kCompactThreads, 0, false, of_kernel);
-  }
-
-  Inference infer(bool drops) {
-    const cudaStream_t on = stream.get();
-    const auto begin = std::chrono::steady_clock::now();
-    const int layers = static_cast<int>(bias.size());
-    auto now = static_cast<std::uint32_t>(images);
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(alive->data(), 0, alive->bytes(), on));
-    ONCHIP_CUDA_CHECK(cudaMemsetAsync(categories->data(), 0, categories->bytes(), on));
-    ONCHIP_CUDA_CHECK(cudaMemcpyAsync(counts->data(), &now, 4, cudaMemcpyHostToDevice, on));
-    int current = 0;
-    const std::uint32_t* ids_now = nullptr;
-    LayerwiseArguments arguments{.bitmaps = bitmaps ? bitmaps->data() : nullptr,
-                                 .sums = inputs ? inputs->data() : nullptr,
-                                 .from = {},
-                                 .to = features_at(0),
-                                 .bias = nullptr,
-                                 .rows = rows->data(),
-                                 .alive = alive->data(),
-                                 .images = now,
-                                 .neurons = static_cast<std::uint32_t>(neurons[0]),
-                                 .words = static_cast<std::uint32_t>((neurons[0] + 31) / 32),
-                                 .stride = static_cast<std::uint64_t>(images),
-                                 .clip = clip,
-                                 .scale = form.scale,
-                                 .is_linear = false};
-    launch(*expand, arguments);
-    arguments.sums = sums->data();
-    Inference inference;
-    for (int l = 0; l < layers; ++l) {
-      inference.entering.push_back(static_cast<int>(now));
-      if (now == 0) {
-        continue;
-      }
-      product->multiply(l, static_cast<int>(now), features_at(current), sums->data());
-      ONCHIP_CUDA_CHECK(cudaMemsetAsync(alive->data(), 0, 4 * std::size_t{now}, on));
-      arguments.images = now;
-      arguments.neurons = static_cast<std::uint32_t>(neurons[l + 1]);
-      arguments.bias = bias[l].data();
-      arguments.is_linear = is_linear[l] != 0;
-      arguments.to = features_at(current);
-      launch(*activate, arguments);
-      const bool is_last = l + 1 == layers;
-      if (is_last || (drops && l >= first_drop)) {
-        ONCHIP_CUDA_CHECK(cudaMemsetAsync(counts->data() + 1, 0, 4, on));
-        list_alive(ids_now, ids[current]->data(), is_last);
-      }
-      if (!is_last && drops && l >= first_drop) {
-        const std::uint32_t before = now;
-        ONCHIP_CUDA_CHECK(cudaMemcpyAsync(&now, counts->data() + 1, 4, cudaMemcpyDeviceToHost, on));
-        stream.synchronize();
-        ONCHIP_CUDA_CHECK(cudaMemcpyAsync(counts->data(), counts->data() + 1, 4, cudaMemcpyDeviceToDevice, on));
-        if (now < before) {
-          arguments.images = now;
-          arguments.from = features_at(current);
-          ids_now = ids[current]->data();
-          current = 1 - current;
-          arguments.to = features_at(current);
-          launch(*drop, arguments);
-        }
-      }
-    }
-    std::vector<std::uint32_t> bits(categories->size());
-    ONCHIP_CUDA_CHECK(
-        cudaMemcpyAsync(bits.data(), categories->data(), categories->bytes(), cudaMemcpyDeviceToHost, on));
-    stream.synchronize();
-    inference.categories = images_set(bits);
-    inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    return inference;
-  }
-};
-
 LayerwiseInference::LayerwiseInference(const FeedForward& network, const Inputs& images,
                                        std::unique_ptr<LayerProduct> product)
-    : state_(std::make_unique<State>()) {
-  State& state = *state_;
-  const DeviceInfo device = device_info();
-  state.neurons = network.neurons;
-  state.images = image_count(images);
-  state.sms = device.sm_count;
-  state.clip = network.clip;
-  state.product = std::move(product);
-  state.form = state.product->form();
-  const auto cubin =
-      std::make_shared<const LoadedCubin>(compile(layerwise_request(state.form, device.architecture)).cubin);
-  state.expand.emplace(cubin, "feed_forward_expand");
-  state.activate.emplace(cubin, "feed_forward_activate");
-  state.drop.emplace(cubin, "feed_forward_drop");
-  state.compact.emplace(compile(compact_request(device.architecture)).cubin, "feed_forward_compact");
+    : neurons_(network.neurons),
+      images_(image_count(images)),
+      sms_(device_attribute(cudaDevAttrMultiProcessorCount)),
+      clip_(network.clip),
+      product_(std::move(product)),
+      form_(product_->form()),
+      sums_(static_cast<std::size_t>(images_) * static_cast<std::size_t>(std::ranges::max(network.neurons))),
+      alive_(static_cast<std::size_t>(images_)),
+      rows_(alive_.size()),
+      categories_(bit_words(images_)),
+      counts_(2) {
+  const std::string architecture = device_info().architecture;
+  const auto cubin = std::make_shared<const LoadedCubin>(compile(layerwise_request(form_, architecture)).cubin);
+  expand_.emplace(cubin, "feed_forward_expand");
+  activate_.emplace(cubin, "feed_forward_activate");
+  drop_.emplace(cubin, "feed_forward_drop");
+  compact_.emplace(compile(compact_request(architecture)).cubin, "feed_forward_compact");
   for (int l = 0; l < network.layers(); ++l) {
     const SparseLayer layer = network.layer(l);
     std::vector<float> bias(static_cast<std::size_t>(layer.weights.rows));
     for (int row = 0; row < layer.weights.rows; ++row) {
       bias[row] = layer.bias_of(row);
     }
-    state.bias.emplace_back(std::span<const float>(bias));
-    state.is_linear.push_back(layer.is_linear);
-    state.first_drop = l > 0 && wakes_zeros(layer) ? l : state.first_drop;
+    bias_.emplace_back(std::span<const float>(bias));
+    is_linear_.push_back(layer.is_linear);
+    first_drop_ = l > 0 && wakes_zeros(layer) ? l : first_drop_;
   }
-  const auto count = static_cast<std::size_t>(state.images);
-  const std::size_t elements = count * static_cast<std::size_t>(*std::ranges::max_element(network.neurons));
   for (int i = 0; i < 4; ++i) {
     const bool is_residual = i % 2 == 1;
-    state.features.emplace_back(is_residual && state.form.words < 2 ? 0 : elements * (state.form.words == 0 ? 4 : 2));
+    features_.emplace_back(is_residual && form_.words < 2 ? 0 : sums_.size() * (form_.words == 0 ? 4 : 2));
   }
-  state.sums.emplace(elements);
   if (const auto* bitmaps = std::get_if<Bitmaps>(&images)) {
-    state.bitmaps.emplace(std::span<const std::uint32_t>(bitmaps->words));
+    bitmaps_.emplace(std::span<const std::uint32_t>(bitmaps->words));
   } else {
     const auto width = static_cast<std::size_t>(network.inputs(0));
-    std::vector<float> values(count * width);
-    for (int image = 0; image < state.images; ++image) {
+    std::vector<float> values(alive_.size() * width);
+    for (int image = 0; image < images_; ++image) {
       for_each_feature(images, image, [&](int neuron, float value) { values[image * width + neuron] = value; });
     }
-    state.inputs.emplace(std::span<const float>(values));
+    inputs_.emplace(std::span<const float>(values));
   }
-  state.alive.emplace(count);
-  state.rows.emplace(count);
-  state.categories.emplace((count + 31) / 32);
-  state.counts.emplace(2);
-  for (auto& ids : state.ids) {
-    ids.emplace(count);
+  for (int i = 0; i < 2; ++i) {
+    ids_.emplace_back(alive_.size());
   }
-  state.product->use(state.stream.get());
+  product_->use(stream_.get());
   ONCHIP_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for these copies
 }
 
-LayerwiseInference::~LayerwiseInference() = default;
-
-Inference LayerwiseInference::infer(bool drops) {
-  return state_->infer(drops);
+template <typename Arguments>
+void LayerwiseInference::launch(const Kernel& kernel, int threads, Arguments arguments) const {
+  void* of_kernel[] = {&arguments};
+  kernel.launch(stream_.get(), sms_ * kBlocksOfSm, threads, 0, false, of_kernel);
 }
 
-std::string LayerwiseInference::settings() const {
-  return state_->product->settings();
+Inference LayerwiseInference::infer(bool drops) {
+  const cudaStream_t on = stream_.get();
+  const auto begin = std::chrono::steady_clock::now();
+  const int layers = static_cast<int>(bias_.size());
+  auto now = static_cast<std::uint32_t>(images_);
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(alive_.data(), 0, alive_.bytes(), on));
+  ONCHIP_CUDA_CHECK(cudaMemsetAsync(categories_.data(), 0, categories_.bytes(), on));
+  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(counts_.data(), &now, 4, cudaMemcpyHostToDevice, on));
+  int current = 0;
+  const std::uint32_t* ids_now = nullptr;
+  LayerwiseArguments arguments{.bitmaps = bitmaps_ ? bitmaps_->data() : nullptr,
+                               .sums = inputs_ ? inputs_->data() : nullptr,
+                               .from = {},
+                               .to = features_at(0),
+                               .bias = nullptr,
+                               .rows = rows_.data(),
+                               .alive = alive_.data(),
+                               .images = now,
+                               .neurons = static_cast<std::uint32_t>(neurons_[0]),
+                               .words = static_cast<std::uint32_t>((neurons_[0] + 31) / 32),
+                               .stride = static_cast<std::uint64_t>(images_),
+                               .clip = clip_,
+                               .scale = form_.scale,
+                               .is_linear = false};
+  if (now > 0) {
+    launch(*expand_, kThreads, arguments);
+  }
+  arguments.sums = sums_.data();
+  Inference inference;
+  for (int l = 0; l < layers; ++l) {
+    inference.entering.push_back(static_cast<int>(now));
+    if (now == 0) {
+      continue;
+    }
+    product_->multiply(l, static_cast<int>(now), features_at(current), sums_.data());
+    ONCHIP_CUDA_CHECK(cudaMemsetAsync(alive_.data(), 0, 4 * std::size_t{now}, on));
+    arguments.images = now;
+    arguments.neurons = static_cast<std::uint32_t>(neurons_[l + 1]);
+    arguments.bias = bias_[l].data();
+    arguments.is_linear = is_linear_[l] != 0;
+    arguments.to = features_at(current);
+    launch(*activate_, kThreads, arguments);
+    const bool is_last = l + 1 == layers;
+    if (is_last || (drops && l >= first_drop_)) {
+      ONCHIP_CUDA_CHECK(cudaMemsetAsync(counts_.data() + 1, 0, 4, on));
+      // Images that are alive of `now`, to a list, or after the last layer to bits.
+      launch(*compact_, kCompactThreads,
+             CompactArguments{.count = counts_.data(),
+                              .ids = ids_now,
+                              .alive = alive_.data(),
+                              .next_count = counts_.data() + 1,
+                              .next_rows = rows_.data(),
+                              .next_ids = ids_[current].data(),
+                              .categories = is_last ? categories_.data() : nullptr});
+    }
+    if (!is_last && drops && l >= first_drop_) {
+      const std::uint32_t before = now;
+      ONCHIP_CUDA_CHECK(cudaMemcpyAsync(&now, counts_.data() + 1, 4, cudaMemcpyDeviceToHost, on));
+      stream_.synchronize();
+      ONCHIP_CUDA_CHECK(cudaMemcpyAsync(counts_.data(), counts_.data() + 1, 4, cudaMemcpyDeviceToDevice, on));
+      if (now < before) {
+        arguments.images = now;
+        arguments.from = features_at(current);
+        ids_now = ids_[current].data();
+        current = 1 - current;
+        arguments.to = features_at(current);
+        if (now > 0) {
+          launch(*drop_, kThreads, arguments);
+        }
+      }
+    }
+  }
+  std::vector<std::uint32_t> bits(categories_.size());
+  ONCHIP_CUDA_CHECK(cudaMemcpyAsync(bits.data(), categories_.data(), categories_.bytes(), cudaMemcpyDeviceToHost, on));
+  stream_.synchronize();
+  inference.categories = images_set(bits);
+  inference.wall_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return inference;
 }
 
 std::vector<FeedForwardBaseline> feed_forward_baselines() {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What feed-forward kernels are measured against: libraries that compute a network layer by layer,
 //   expand      bitmaps, or values, to features in device memory
-//   product     sums = W features, by cuSPARSE (SpMM, each algorithm and order) or cuBLAS (dense: fp32, TF32, one or
-//   two
-//               fp16 words)
+//   product     sums = W features, by cuSPARSE (SpMM, each algorithm and order) or cuBLAS (dense: fp32, TF32, one
+//               or two fp16 words)
 //   activate    features = min(max(sums + bias, 0), clip), one kernel
 //   drop        images without a feature are taken out on the device. A library wants to know from the host how many
 //               there are, so that the host reads the count back after each layer; or nothing is dropped
@@ -17,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,13 +47,30 @@ class LayerwiseInference {
  public:
   // `product` must have been made for this network and at least so many images.
   LayerwiseInference(const FeedForward& network, const Inputs& images, std::unique_ptr<LayerProduct> product);
-  ~LayerwiseInference();
   Inference infer(bool drops);  // dead images; entering: images that enter each layer
-  std::string settings() const;
+  std::string settings() const { return product_->settings(); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  DeviceFeatures features_at(int which) const { return {features_[2 * which].data(), features_[2 * which + 1].data()}; }
+  template <typename Arguments>
+  void launch(const Kernel& kernel, int threads, Arguments arguments) const;
+
+  using Words = DeviceBuffer<std::uint32_t>;
+  std::vector<int> neurons_;
+  int images_, sms_, first_drop_ = 0;
+  float clip_;
+  std::unique_ptr<LayerProduct> product_;
+  FeatureForm form_;
+  std::optional<Kernel> expand_, activate_, drop_, compact_;
+  std::vector<DeviceBuffer<float>> bias_;
+  std::vector<char> is_linear_;                    // by layer
+  std::vector<DeviceBuffer<std::byte>> features_;  // value and residual, then those that dropping writes
+  DeviceBuffer<float> sums_;
+  Words alive_, rows_, categories_, counts_;   // counts: now, next
+  std::optional<Words> bitmaps_;               // of inputs, or
+  std::optional<DeviceBuffer<float>> inputs_;  // [image][neuron]
+  std::vector<Words> ids_;
+  Stream stream_;
 };
 
 struct FeedForwardBaseline {

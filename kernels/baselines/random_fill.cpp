@@ -4,6 +4,7 @@
 #include "kernels/baselines/baseline.hpp"
 #include "kernels/recurrent/recurrence.hpp"  // to_elements
 #include "model/base/numeric.hpp"
+#include "model/workload/reference.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -79,6 +80,14 @@ void check_written(const DeviceBuffer<std::byte>& buffer, Precision precision) {
     case Precision::fp16:
     case Precision::fp8:
       return check_bits<std::uint16_t>(bytes, 0x7c00);
+  }
+}
+
+void check_products(const std::string& what, std::span<const double> expected, std::span<const float> got,
+                    Precision precision) {
+  const double error = relative_error(expected, got);
+  if (!(error <= 16 * info(precision).unit_roundoff + 1e-5)) {
+    throw BaselineRefusal("wrong: " + what + " relative error is " + std::to_string(error));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace onchip {
@@ -24,5 +25,10 @@ void poison(const DeviceBuffer<std::byte>& buffer);
 // Throws BaselineRefusal unless all elements were written since, are finite and not all the same; of more than 64 MiB,
 // those of 16 pieces from the first to the last.
 void check_written(const DeviceBuffer<std::byte>& buffer, Precision precision);
+
+// Throws BaselineRefusal if products are farther from sums in double precision than libraries may be, which may add
+// parts of a sum in the precision of the result.
+void check_products(const std::string& what, std::span<const double> expected, std::span<const float> got,
+                    Precision precision);
 
 }  // namespace onchip

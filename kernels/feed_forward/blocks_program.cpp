@@ -57,11 +57,8 @@ struct Builder {
       of_bound.ids = list.ids;
       of_bound.count = list.count;
       of_bound.categories = proof.bits(at, which);
-      ProgramNode node = launch(label, which == Bound::lower ? plan.lower : plan.wide, settles, of_bound);
-      node.stream = stream;
-      node.after = std::move(after);
-      to.push_back(std::move(node));
-      return static_cast<int>(to.size()) - 1;
+      return add_node(to, launch(label, which == Bound::lower ? plan.lower : plan.wide, settles, of_bound), stream,
+                      std::move(after));
     };
     int first_layer = 0;
     for (std::size_t p = 0; p < plan.phases.size(); ++p) {

@@ -78,14 +78,9 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                         const AddBound& bound) const {
   const ImageList narrow{array_at<std::uint32_t>(at, undecided_narrow_), count(at, phases_)};
   const ImageList wide{array_at<std::uint32_t>(at, undecided_wide_), narrow.count + 1};
-  const auto add = [&](ProgramNode node, std::vector<int> after) {
-    node.stream = kBeside;
-    node.after = std::move(after);
-    nodes.push_back(std::move(node));
-    return static_cast<int>(nodes.size()) - 1;
-  };
-  const auto find_undecided = [&](const char* label, const UndecidedArguments& of, std::vector<int> after) {
-    return add(launch_node(label, find_undecided_, kUndecidedBlocks, kUndecidedThreads, 0, of), std::move(after));
+  const auto find_undecided = [&](const char* label, const UndecidedArguments& of, int after) {
+    return add_node(nodes, launch_node(label, find_undecided_, kUndecidedBlocks, kUndecidedThreads, 0, of), kBeside,
+                    {after});
   };
   // The lower bound; then, beside the last phase, what is finer.
   const int lower = bound(nodes, "lower bounds", Bound::lower, list, kMain, {});
@@ -96,7 +91,7 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                                     .known = bits(at, Bound::lower),
                                     .undecided = narrow.ids,
                                     .undecided_count = narrow.count},
-                                   {lower});
+                                   lower);
   const int upper = bound(nodes, "upper bounds of two words", Bound::wide_upper, narrow, kThird, {known});
   bound(nodes, "lower bounds of two words", Bound::wide_lower, narrow, kBeside, {});
   find_undecided("which are undecided still",
@@ -106,7 +101,7 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                   .known = bits(at, Bound::wide_lower),
                   .undecided = wide.ids,
                   .undecided_count = wide.count},
-                 {upper});
+                 upper);
   const ExactArguments exact{.weights = array_at<std::uint32_t>(at, weights_),
                              .slice_begin = array_at<std::uint32_t>(at, slices_),
                              .layer_slice = array_at<std::uint32_t>(at, layer_slices_),
@@ -123,9 +118,10 @@ void BoundsProof::prove(std::vector<ProgramNode>& nodes, ArrayPlaces at, const I
                              .categories = bits(at, Bound::exact),
                              .clip = clip_};
   const int blocks = is_wide_ ? kWideCluster * kFewClusters : kExactCluster * std::max(1, sms_ / kExactCluster);
-  add(launch_node("fp32", exact_, blocks, is_wide_ ? kWideThreads : kExactThreads,
-                  is_wide_ ? 0 : 2 * sizeof(float) * widest_, exact),
-      {});
+  add_node(nodes,
+           launch_node("fp32", exact_, blocks, is_wide_ ? kWideThreads : kExactThreads,
+                       is_wide_ ? 0 : 2 * sizeof(float) * widest_, exact),
+           kBeside);
 }
 
 Inference BoundsProof::read(std::span<const std::uint32_t> results) const {

@@ -96,12 +96,6 @@ struct Nodes {
   std::vector<ProgramNode> nodes = {};
   std::vector<int> copy_of = {}, layer_of = {};  // nodes, by layer
 
-  int add(ProgramNode node, int stream = 0, std::vector<int> after = {}) {
-    node.stream = stream;
-    node.after = std::move(after);
-    nodes.push_back(std::move(node));
-    return static_cast<int>(nodes.size()) - 1;
-  }
   std::uint32_t* words(int array) const { return array_at<std::uint32_t>(at, array); }
   // Of the images that enter a layer.
   std::uint32_t* count(int l) const {
@@ -112,7 +106,9 @@ struct Nodes {
     return at[b.weights] + (b.is_resident() ? b.records[l].begin : l % 2 * b.largest_record());
   }
 
-  void zero(std::string label, std::byte* begin, std::size_t bytes) { add(fill_node(std::move(label), begin, bytes)); }
+  void zero(std::string label, std::byte* begin, std::size_t bytes) {
+    add_node(nodes, fill_node(std::move(label), begin, bytes));
+  }
 
   // Weights from the host, alternating between two places, which the layer before the last must have read.
   void copy_weights(int l) {
@@ -120,8 +116,8 @@ struct Nodes {
     ProgramNode node{.label = name("weights of layer", l)};
     node.from = std::span(*b.bytes).subspan(b.records[l].begin, b.records[l].bytes);
     node.to = record(l);
-    copy_of.push_back(
-        add(std::move(node), ahead, !ahead ? std::vector<int>() : std::vector{l < 2 ? 0 : layer_of[l - 2]}));
+    copy_of.push_back(add_node(nodes, std::move(node), ahead,
+                               !ahead ? std::vector<int>() : std::vector{l < 2 ? 0 : layer_of[l - 2]}));
   }
 
   void layer(int l, const std::uint32_t* images, const std::uint32_t* rows) {
@@ -152,10 +148,11 @@ struct Nodes {
     const std::int64_t items = (std::int64_t{b.most_images} + b.plan.images - 1) / b.plan.images * of.blocks;
     const std::int64_t at_once = std::int64_t{b.sms} * std::min(kThreadsOfSm / b.plan.block_outputs, kBlocksOfSm);
     layer_of.push_back(
-        add(launch_node(name("layer", l), l == 0 ? b.first_kernel : b.layer_kernel,
-                        static_cast<int>(std::clamp<std::int64_t>(items, 1, at_once)), b.plan.block_outputs,
-                        static_cast<std::size_t>(b.plan.shared_bytes()), arguments),
-            0, b.plan.residency == Residency::overlapped ? std::vector{copy_of[l]} : std::vector<int>()));
+        add_node(nodes,
+                 launch_node(name("layer", l), l == 0 ? b.first_kernel : b.layer_kernel,
+                             static_cast<int>(std::clamp<std::int64_t>(items, 1, at_once)), b.plan.block_outputs,
+                             static_cast<std::size_t>(b.plan.shared_bytes()), arguments),
+                 0, b.plan.residency == Residency::overlapped ? std::vector{copy_of[l]} : std::vector<int>()));
   }
 
   void compact(int l, const std::uint32_t* images, const std::uint32_t* ids) {
@@ -168,8 +165,9 @@ struct Nodes {
                                      .next_ids = words(b.ids[l % 2]),
                                      .categories = is_last ? words(b.results) : nullptr};
     const int blocks = (b.most_images + kCompactThreads - 1) / kCompactThreads;
-    add(launch_node(name("compaction after layer", l), b.compact_kernel,
-                    std::clamp(blocks, 1, b.sms * kThreadsOfSm / kCompactThreads), kCompactThreads, 0, arguments));
+    add_node(nodes,
+             launch_node(name("compaction after layer", l), b.compact_kernel,
+                         std::clamp(blocks, 1, b.sms * kThreadsOfSm / kCompactThreads), kCompactThreads, 0, arguments));
   }
 
   // As in 2020: flags to the host, which lists what is alive; the list to the device.
@@ -206,7 +204,7 @@ struct Nodes {
         copy(to_rows, lists->rows.data(), 4 * lists->rows.size());
       }
     };
-    add(std::move(node));
+    add_node(nodes, std::move(node));
   }
 };
 

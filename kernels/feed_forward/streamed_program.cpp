@@ -76,9 +76,7 @@ struct Builder {
   int add(std::vector<ProgramNode>& nodes, ArrayPlaces at, const Variant& variant, const Layers& of, int stream,
           std::vector<int> after) const {
     const auto put = [&](ProgramNode node) {
-      node.stream = stream;
-      node.after = std::exchange(after, {});
-      nodes.push_back(std::move(node));
+      return add_node(nodes, std::move(node), stream, std::exchange(after, {}));
     };
     const bool keeps = of.next.ids != nullptr;
     const auto zeros = [&](int array, std::size_t bytes) { put(fill_node(of.label + ": zeros", at[array], bytes)); };
@@ -123,9 +121,8 @@ struct Builder {
                                           .out_ids = of.next.ids,
                                           .out_count = of.next.count,
                                           .categories = of.categories};
-    put(launch_node(of.label + ": living images", variant.kernel[kCompact], kBlocksPerSm * sms, kListThreads, 0,
-                    living));
-    return static_cast<int>(nodes.size()) - 1;
+    return put(launch_node(of.label + ": living images", variant.kernel[kCompact], kBlocksPerSm * sms, kListThreads, 0,
+                           living));
   }
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {

@@ -22,21 +22,34 @@ CompileRequest request(const std::string& architecture, std::string_view name, s
   return {name, source, architecture, std::move(defines)};
 }
 
+using Lane = PatternLane;
+// Lanes of a phase, in rows of banks, so many of them to the same banks.
+constexpr u32 conflicting(const Lane& l) {
+  const u32 distinct = l.lanes / l.degree;
+  return l.lanes * l.degree * l.phase + l.lanes * (l.of_phase / distinct) + l.of_phase % distinct;
+}
 constexpr std::array<Pattern, 14> kPatterns{{
-    {"conflict", 1, 4},
-    {"conflict", 2, 4},
-    {"conflict", 4, 4},
-    {"conflict", 8, 4},
-    {"conflict", 16, 4},
-    {"conflict", 32, 4},
-    {"random", 0, 4},
-    {"same", 0, 4},         // all lanes the same unit
-    {"pairs", 0, 4},        // two neighbouring lanes the same unit
-    {"halves", 0, 4},       // both halves of the warp the same units
-    {"quarters", 0, 4},     // all quarters of the warp the same units
-    {"uneven", 4, 8},       // the first phase free of conflicts, the others not
-    {"interleaved", 2, 8},  // conflicts between neighbours: gone if the phases were even and odd lanes
-    {"two_rows", 0, 4},     // lanes of a warp half in each of two distant rows, free of conflicts within a phase
+    {"conflict", 1, 4, conflicting},
+    {"conflict", 2, 4, conflicting},
+    {"conflict", 4, 4, conflicting},
+    {"conflict", 8, 4, conflicting},
+    {"conflict", 16, 4, conflicting},
+    {"conflict", 32, 4, conflicting},
+    {"random", 0, 4, [](const Lane& l) { return static_cast<u32>(l.random() % 2048); }},
+    {"same", 0, 4, [](const Lane&) { return 5u; }},                // all lanes the same unit
+    {"pairs", 0, 4, [](const Lane& l) { return l.lane / 2; }},     // two neighbouring lanes the same unit
+    {"halves", 0, 4, [](const Lane& l) { return l.lane % 16; }},   // both halves of the warp the same units
+    {"quarters", 0, 4, [](const Lane& l) { return l.lane % 8; }},  // all quarters of the warp the same units
+    // The first phase free of conflicts, the others not.
+    {"uneven", 4, 8, [](const Lane& l) { return l.phase == 0 ? l.of_phase : conflicting(l); }},
+    // Conflicts between neighbours: gone if the phases were even and odd lanes.
+    {"interleaved", 2, 8,
+     [](const Lane& l) {
+       const u32 row = (l.of_phase / 2 + l.phase * l.lanes / 2) % l.lanes;
+       return row + l.lanes * (l.of_phase % 2) + 2 * l.lanes * (l.phase / 2);
+     }},
+    // Lanes of a warp half in each of two distant rows, free of conflicts within a phase.
+    {"two_rows", 0, 4, [](const Lane& l) { return l.of_phase + l.lanes * 20 * (l.lane / 16); }},
 }};
 
 bool has_clusters(const std::string& architecture) {
@@ -60,32 +73,8 @@ struct Changes {
 // ---- shared memory --------------------------------------------------------------------------------------------------
 
 u32 pattern_unit(const Pattern& pattern, int width, u32 lane, std::mt19937& random) {
-  const u32 lanes = static_cast<u32>(128 / width);  // of one phase; also the units in one row of banks
-  const u32 phase = lane / lanes, i = lane % lanes;
-  if (pattern.name == "conflict" || pattern.name == "uneven") {
-    const u32 degree = pattern.name == "uneven" && phase == 0 ? 1u : static_cast<u32>(pattern.conflict);
-    const u32 distinct = lanes / degree;
-    return lanes * static_cast<u32>(pattern.conflict) * phase + lanes * (i / distinct) + i % distinct;
-  }
-  if (pattern.name == "random") {
-    return static_cast<u32>(random() % 2048);
-  }
-  if (pattern.name == "same") {
-    return 5;
-  }
-  if (pattern.name == "pairs") {
-    return lane / 2;
-  }
-  if (pattern.name == "halves") {
-    return lane % 16;
-  }
-  if (pattern.name == "quarters") {
-    return lane % 8;
-  }
-  if (pattern.name == "interleaved") {
-    return (i / 2 + phase * lanes / 2) % lanes + lanes * (i % 2) + 2 * lanes * (phase / 2);
-  }
-  return i + lanes * 20 * (lane / 16);  // two_rows
+  const auto lanes = static_cast<u32>(128 / width);
+  return pattern.unit({static_cast<u32>(pattern.conflict), lanes, lane, lane / lanes, lane % lanes, random});
 }
 
 std::vector<SharedCase> shared_cases() {

@@ -30,10 +30,17 @@ constexpr int slots_in_flight(int width) {
   return width == 16 ? 8 : 16;
 }
 
+struct PatternLane {
+  u32 degree;  // of the pattern's conflicts
+  u32 lanes;   // of one phase; also the units in one row of banks
+  u32 lane, phase, of_phase;
+  std::mt19937& random;
+};
 struct Pattern {
   std::string_view name;
   int conflict;   // degree within a phase, 0 if the pattern has none of its own
   int min_width;  // smallest load for which it says something new
+  u32 (*unit)(const PatternLane&);
 };
 
 // The unit (of `width` bytes) that a lane loads.

@@ -11,7 +11,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -26,8 +29,7 @@ namespace onchip {
 
 namespace {
 
-// ---- rows of a microbenchmark
-// -----------------------------------------------------------------------------------------
+// ---- rows of a microbenchmark ---------------------------------------------------------------------------------------
 
 constexpr double kNormal95 = 1.96;
 
@@ -89,9 +91,12 @@ class Rows {
   std::vector<ParsedRow> rows_;
 };
 
-// The half-width that makes `value` +- it hold the interval of the row.
+// The half-width that makes the value +- it hold the interval.
+double half_width(const Timing& of) {
+  return std::max(of.high - of.median, of.median - of.low);
+}
 double half_width(const MicrobenchRow& row) {
-  return std::max(row.high - row.value, row.value - row.low);
+  return half_width(Timing{row.value, row.low, row.high});
 }
 
 void add_row(std::vector<CalibratedConstant>& constants, std::string key, const MicrobenchRow* row, std::string method,
@@ -103,6 +108,19 @@ void add_row(std::vector<CalibratedConstant>& constants, std::string key, const 
 
 // ---- constants from more measurements than there are constants ------------------------------------------------------
 
+// What constants times their terms come to, row by row.
+struct Equations {
+  std::vector<std::vector<double>> terms;
+  std::vector<double> goals;
+
+  // Both relative to what was measured.
+  template <typename Terms>
+  void add(const Terms& of, double goal, double measured = 1) {
+    std::ranges::transform(of, std::back_inserter(terms.emplace_back()), [&](double term) { return term / measured; });
+    goals.push_back(goal / measured);
+  }
+};
+
 struct LeastSquares {
   Eigen::VectorXd fit, errors, widths;  // of each constant; of each row, absolute; of the 95 % intervals
 
@@ -112,42 +130,45 @@ struct LeastSquares {
   }
 };
 
-// terms: [rows, constants], relative to what was measured.
-LeastSquares least_squares(const Eigen::MatrixXd& terms, const Eigen::VectorXd& goal) {
-  LeastSquares result;
-  result.fit = terms.colPivHouseholderQr().solve(goal);
-  result.errors = (terms * result.fit - goal).cwiseAbs();
-  const double variance = result.errors.squaredNorm() / static_cast<double>(terms.rows() - terms.cols());
-  result.widths = kNormal95 * (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt();
-  return result;
-}
-
-// The same of those constants only that do not come out below zero, as no cost can; the others are 0, with intervals
+// are_costs: of those constants only that do not come out below zero, as no cost can; the others are 0, with intervals
 // of no width.
-LeastSquares least_squares_of_costs(const Eigen::MatrixXd& terms, const Eigen::VectorXd& goal) {
-  std::vector<Eigen::Index> kept;
-  for (Eigen::Index i = 0; i < terms.cols(); ++i) {
-    kept.push_back(i);
-  }
-  LeastSquares some = least_squares(terms, goal);
-  for (Eigen::Index least = 0; some.fit.minCoeff(&least) < 0 && kept.size() > 1;) {
-    kept.erase(kept.begin() + least);
-    Eigen::MatrixXd columns(terms.rows(), static_cast<Eigen::Index>(kept.size()));
-    for (Eigen::Index i = 0; i < columns.cols(); ++i) {
-      columns.col(i) = terms.col(kept[static_cast<std::size_t>(i)]);
+LeastSquares least_squares(const Equations& equations, bool are_costs = false) {
+  std::vector<Eigen::Index> kept(equations.terms.front().size());
+  std::iota(kept.begin(), kept.end(), 0);
+  const auto rows = static_cast<Eigen::Index>(equations.goals.size()), all = static_cast<Eigen::Index>(kept.size());
+  const Eigen::VectorXd goals = Eigen::VectorXd::Map(equations.goals.data(), rows);
+  for (;;) {
+    const auto columns = static_cast<Eigen::Index>(kept.size());
+    const Eigen::MatrixXd terms = Eigen::MatrixXd::NullaryExpr(
+        rows, columns, [&](Eigen::Index row, Eigen::Index i) { return equations.terms[row][kept[i]]; });
+    const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goals);
+    if (Eigen::Index least = 0; are_costs && fit.minCoeff(&least) < 0 && columns > 1) {
+      kept.erase(kept.begin() + least);
+      continue;
     }
-    some = least_squares(columns, goal);
+    LeastSquares result{Eigen::VectorXd::Zero(all), (terms * fit - goals).cwiseAbs(), Eigen::VectorXd::Zero(all)};
+    const double variance = result.errors.squaredNorm() / static_cast<double>(rows - columns);
+    const Eigen::VectorXd spread = (variance * (terms.transpose() * terms).inverse()).diagonal().cwiseSqrt();
+    for (Eigen::Index i = 0; i < columns; ++i) {
+      result.fit[kept[i]] = fit[i];
+      result.widths[kept[i]] = kNormal95 * spread[i];
+    }
+    return result;
   }
-  LeastSquares all{Eigen::VectorXd::Zero(terms.cols()), some.errors, Eigen::VectorXd::Zero(terms.cols())};
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    all.fit[kept[i]] = some.fit[static_cast<Eigen::Index>(i)];
-    all.widths[kept[i]] = some.widths[static_cast<Eigen::Index>(i)];
-  }
-  return all;
 }
 
-// ---- inside an SM
-// -----------------------------------------------------------------------------------------------------
+// Constants from `first` on, by their keys. Of "..._per_cycle" and its like the fit has cycles.
+void add_fitted(std::vector<CalibratedConstant>& constants, std::initializer_list<const char*> keys,
+                const LeastSquares& solved, const std::string& method, Eigen::Index first = 0) {
+  for (const std::string key : keys) {
+    const double fit = solved.fit[first], width = solved.widths[first];
+    const bool is_rate = key.find("per_cycle") != std::string::npos;
+    constants.push_back({key, is_rate ? 1 / fit : fit, is_rate ? width / (fit * fit) : width, method});
+    ++first;
+  }
+}
+
+// ---- inside an SM ---------------------------------------------------------------------------------------------------
 
 // Cycles per instruction of an operation where warps and chains enough hide its latency.
 std::optional<Timing> issue_interval(const Rows& rows, std::string_view operation) {
@@ -165,7 +186,7 @@ std::optional<Timing> issue_interval(const Rows& rows, std::string_view operatio
 
 // One constant for several instructions: the middle of their intervals, which the interval covers.
 void add_issue(std::vector<CalibratedConstant>& constants, const Rows& rows, std::string key,
-               std::span<const std::string_view> operations) {
+               std::initializer_list<std::string_view> operations) {
   double low = 1e30, high = 0;
   std::string method = "issue interval at 32 warps x chains per partition:";
   for (const std::string_view operation : operations) {
@@ -230,29 +251,25 @@ void fit_shared_memory(std::vector<CalibratedConstant>& constants, const Rows& r
       "loads of 4, 8 and 16 bytes at 16 and 32 warps, max(instruction, wavefront x wavefronts): mean error " +
       text(100 * error) + " %, worst " + text(100 * worst) + " % (" + worst_row + ")";
   constants.push_back({"timing.lds_wavefront", wavefront, kNormal95 * std::sqrt(variance), method});
-  constants.push_back({"timing.lds_instruction", instruction.median,
-                       std::max(instruction.high - instruction.median, instruction.median - instruction.low),
+  constants.push_back({"timing.lds_instruction", instruction.median, half_width(instruction),
                        "4-byte loads of one wavefront at 16 and 32 warps"});
 }
 
 // __syncthreads over the number of warps: a straight line. Returns fixed part and part per warp.
 std::array<double, 2> fit_barrier(std::vector<CalibratedConstant>& constants, const Rows& rows) {
   const auto measured = rows.select("shuffle", "cycles", {{"kind", "barrier"}});
-  const auto count = static_cast<Eigen::Index>(measured.size());
-  if (count < 3) {
+  if (measured.size() < 3) {
     return {0, 0};
   }
-  Eigen::MatrixXd terms(count, 2);
-  Eigen::VectorXd goal(count);
-  for (Eigen::Index i = 0; i < count; ++i) {
-    const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
-    terms.row(i) << 1, row.number("warps");
-    goal[i] = row.row->value;
+  Equations line;
+  for (const ParsedRow* row : measured) {
+    line.add(std::array{1, row->number("warps")}, row->row->value);
   }
-  const Eigen::VectorXd fit = terms.colPivHouseholderQr().solve(goal);
-  const double worst = (terms * fit - goal).cwiseAbs().maxCoeff();
-  const std::string method =
-      "straight line over " + std::to_string(count) + " block sizes, off by at most " + text(worst) + " cycles";
+  const LeastSquares solved = least_squares(line);
+  const Eigen::VectorXd& fit = solved.fit;
+  const double worst = solved.errors.maxCoeff();
+  const std::string method = "straight line over " + std::to_string(measured.size()) + " block sizes, off by at most " +
+                             text(worst) + " cycles";
   constants.push_back({"timing.block_barrier", fit[0], worst, method});
   constants.push_back({"timing.block_barrier_per_warp", fit[1], worst / 32, method});
   return {fit[0], fit[1]};
@@ -304,8 +321,7 @@ void fit_instructions(std::vector<CalibratedConstant>& constants, const Rows& ro
   }
 }
 
-// ---- between SMs
-// ------------------------------------------------------------------------------------------------------
+// ---- between SMs ----------------------------------------------------------------------------------------------------
 
 // To the first word, of which the signal and the way through shared memory are constants of their own.
 void add_first_word(std::vector<CalibratedConstant>& constants, double cycles, double width,
@@ -367,15 +383,13 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
     return;
   }
   const auto fit = [](const std::vector<Measured>& of, std::span<const Eigen::Index> which) {
-    Eigen::MatrixXd terms(of.size(), which.size());
-    Eigen::VectorXd goal(of.size());
-    for (std::size_t i = 0; i < of.size(); ++i) {
-      for (std::size_t j = 0; j < which.size(); ++j) {
-        terms(i, j) = of[i].terms[which[j]] / of[i].cycles;
-      }
-      goal[i] = of[i].rest / of[i].cycles;
+    Equations equations;
+    for (const Measured& row : of) {
+      std::vector<double> terms;
+      std::ranges::transform(which, std::back_inserter(terms), [&](Eigen::Index i) { return row.terms[i]; });
+      equations.add(terms, row.rest, row.cycles);
     }
-    return least_squares_of_costs(terms, goal);
+    return least_squares(equations, /*are_costs=*/true);
   };
   const LeastSquares first = fit(one_round, kOneRound);
   if (first.fit[0] <= 0 || first.fit[2] <= 0) {
@@ -395,12 +409,10 @@ void fit_exchange(std::vector<CalibratedConstant>& constants, const Rows& rows, 
   const std::string method = first.method(" exchanges of one round that wait");
   const std::string of_rest = rest.method(" exchanges of several rounds that wait");
   add_first_word(constants, first.fit[0], first.widths[0], method);
-  constants.push_back({"exchange.per_sm", first.fit[1], first.widths[1], method});
-  constants.push_back(
-      {"exchange.bytes_per_cycle_per_sm", 1 / first.fit[2], first.widths[2] / (first.fit[2] * first.fit[2]), method});
-  constants.push_back({"exchange.per_word", first.fit[3], first.widths[3], method});
-  constants.push_back({"exchange.per_warp", first.fit[4], first.widths[4], method});
-  constants.push_back({"exchange.round_trip", rest.fit[0], rest.widths[0], of_rest});
+  add_fitted(constants,
+             {"exchange.per_sm", "exchange.bytes_per_cycle_per_sm", "exchange.per_word", "exchange.per_warp"}, first,
+             method, 1);
+  add_fitted(constants, {"exchange.round_trip"}, rest, of_rest);
   constants.push_back({"exchange.scatter", scatter, 0, "95 % quantile of the errors; " + method + "; " + of_rest});
 }
 
@@ -423,39 +435,30 @@ void fit_l2(std::vector<CalibratedConstant>& constants, const Rows& rows) {
 void fit_cluster(std::vector<CalibratedConstant>& constants, const Rows& rows, double barrier,
                  double barrier_per_warp) {
   const auto measured = rows.select("cluster", "cycles", {});
-  constexpr Eigen::Index kTerms = std::tuple_size_v<decltype(cluster_terms(0, 0, 0))>;
-  const auto count = static_cast<Eigen::Index>(measured.size());
-  if (count < 4 * kTerms) {
+  if (measured.size() < 4 * std::tuple_size_v<decltype(cluster_terms(0, 0, 0))>) {
     return;
   }
-  Eigen::MatrixXd terms(count, kTerms);
-  Eigen::VectorXd goal(count);
-  for (Eigen::Index i = 0; i < count; ++i) {
-    const ParsedRow& row = *measured[static_cast<std::size_t>(i)];
-    const double cycles = row.row->value;
-    const auto threads = static_cast<int>(row.number("threads"));
-    const auto of_row = cluster_terms(row.number("bytes"), static_cast<int>(row.number("sms")), threads);
-    for (Eigen::Index j = 0; j < kTerms; ++j) {
-      terms(i, j) = of_row[static_cast<std::size_t>(j)] / cycles;
-    }
-    goal[i] = 1 - 2 * (barrier + barrier_per_warp * threads / 32) / cycles;
+  Equations equations;
+  for (const ParsedRow* row : measured) {
+    const int threads = row->number("threads");
+    const double cycles = row->row->value;
+    equations.add(cluster_terms(row->number("bytes"), row->number("sms"), threads),
+                  cycles - 2 * (barrier + barrier_per_warp * threads / 32), cycles);
   }
-  const LeastSquares solved = least_squares(terms, goal);
-  const Eigen::VectorXd &fit = solved.fit, &widths = solved.widths;
+  const LeastSquares solved = least_squares(equations);
+  const Eigen::VectorXd& fit = solved.fit;
   if (fit.minCoeff() < 0 || fit[0] == 0 || fit[3] == 0) {
     return;
   }
-  const std::string method = solved.method(" exchanges in clusters");
-  constants.push_back({"cluster.latency", fit[0], widths[0], method});
-  constants.push_back({"cluster.per_sm", fit[1], widths[1], method});
-  constants.push_back({"cluster.per_warp", fit[2], widths[2], method});
-  constants.push_back({"cluster.bytes_per_cycle", 1 / fit[3], widths[3] / (fit[3] * fit[3]), method});
-  constants.push_back({"cluster.per_byte_and_sm", fit[4], widths[4], method});
+  add_fitted(
+      constants,
+      {"cluster.latency", "cluster.per_sm", "cluster.per_warp", "cluster.bytes_per_cycle", "cluster.per_byte_and_sm"},
+      solved, solved.method(" exchanges in clusters"));
 }
 
 // What it takes to add up the sums of a cluster's SMs, beyond as many of one SM.
 void fit_cluster_sums(std::vector<CalibratedConstant>& constants, const Rows& rows) {
-  std::vector<double> bytes, cycles;
+  Equations equations;
   for (const ParsedRow* row : rows.select("cluster_sums", "cycles", {{"exchanges", "1"}})) {
     const MicrobenchRow* const own = rows.find("cluster_sums", "cycles",
                                                {{"exchanges", "0"},
@@ -463,22 +466,16 @@ void fit_cluster_sums(std::vector<CalibratedConstant>& constants, const Rows& ro
                                                 {"samples", row->get("samples")},
                                                 {"threads", row->get("threads")}});
     if (own != nullptr && row->row->value > own->value) {
-      bytes.push_back(row->number("bytes"));
-      cycles.push_back(row->row->value - own->value);
+      const double cycles = row->row->value - own->value;
+      equations.add(std::array{1, row->number("bytes")}, cycles, cycles);
     }
   }
-  const auto count = static_cast<Eigen::Index>(cycles.size());
-  if (count < 8) {
+  if (equations.goals.size() < 8) {
     return;
   }
-  const Eigen::ArrayXd measured = Eigen::ArrayXd::Map(cycles.data(), count);
-  Eigen::MatrixXd terms(count, 2);
-  terms.col(0) = 1 / measured;
-  terms.col(1) = Eigen::ArrayXd::Map(bytes.data(), count) / measured;
-  const LeastSquares solved = least_squares_of_costs(terms, Eigen::VectorXd::Ones(count));
-  const std::string method = solved.method(" sizes of sums, with and without the exchange");
-  constants.push_back({"cluster.sums", solved.fit[0], solved.widths[0], method});
-  constants.push_back({"cluster.sums_per_byte", solved.fit[1], solved.widths[1], method});
+  const LeastSquares solved = least_squares(equations, /*are_costs=*/true);
+  add_fitted(constants, {"cluster.sums", "cluster.sums_per_byte"}, solved,
+             solved.method(" sizes of sums, with and without the exchange"));
 }
 
 }  // namespace
@@ -488,18 +485,15 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
   std::vector<CalibratedConstant> constants;
   fit_shared_memory(constants, rows);
 
-  constexpr std::array<std::string_view, 1> kFp32{"ffma"};
-  constexpr std::array<std::string_view, 1> kHalf2{"hfma2"};
-  constexpr std::array<std::string_view, 1> kConversion{"half_to_float"};
-  constexpr std::array<std::string_view, 1> kTensor{"hmma"};
-  constexpr std::array<std::string_view, 5> kInteger{"lop3", "iadd3", "shift", "permute", "select"};
-  add_issue(constants, rows, "timing.fp32_issue", kFp32);
-  add_issue(constants, rows, "timing.half2_issue", kHalf2);
-  add_issue(constants, rows, "timing.conversion_issue", kConversion);
-  add_issue(constants, rows, "timing.integer_issue", kInteger);
-  add_issue(constants, rows, "timing.tensor_issue", kTensor);
-  const MicrobenchRow* arithmetic =
-      rows.find("arithmetic", "cycles", {{"operation", "ffma"}, {"warps", "1"}, {"ilp", "1"}});
+  add_issue(constants, rows, "timing.fp32_issue", {"ffma"});
+  add_issue(constants, rows, "timing.half2_issue", {"hfma2"});
+  add_issue(constants, rows, "timing.conversion_issue", {"half_to_float"});
+  add_issue(constants, rows, "timing.integer_issue", {"lop3", "iadd3", "shift", "permute", "select"});
+  add_issue(constants, rows, "timing.tensor_issue", {"hmma"});
+  const auto chain = [&](std::string_view operation) {
+    return rows.find("arithmetic", "cycles", {{"operation", operation}, {"warps", "1"}, {"ilp", "1"}});
+  };
+  const MicrobenchRow* const arithmetic = chain("ffma");
   add_row(constants, "timing.arithmetic_latency", arithmetic, "chain of dependent FFMA, one warp per partition");
 
   add_row(constants, "timing.shuffle_latency",
@@ -512,12 +506,8 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
                          half_width(*tanh) + half_width(*arithmetic),
                          "chain of x = tanhf(x + bias), one warp, lanes on both sides of the branch, less one FADD"});
   }
-  add_row(constants, "timing.half2_latency",
-          rows.find("arithmetic", "cycles", {{"operation", "hfma2"}, {"warps", "1"}, {"ilp", "1"}}),
-          "chain of dependent HFMA2, one warp per partition");
-  add_row(constants, "timing.tensor_latency",
-          rows.find("arithmetic", "cycles", {{"operation", "hmma"}, {"warps", "1"}, {"ilp", "1"}}),
-          "chain of dependent HMMA, one warp per partition");
+  add_row(constants, "timing.half2_latency", chain("hfma2"), "chain of dependent HFMA2, one warp per partition");
+  add_row(constants, "timing.tensor_latency", chain("hmma"), "chain of dependent HMMA, one warp per partition");
   const MicrobenchRow* clock = rows.find("clock", "Hz", {{"under", "ffma"}});
   const MicrobenchRow* tensor_clock = rows.find("clock", "Hz", {{"under", "hmma"}});
   if (clock != nullptr && tensor_clock != nullptr) {

@@ -78,6 +78,16 @@ Json argument(std::int64_t steps) {
   return {{"bytes", sizeof(A)}, {"members", std::move(members)}};
 }
 
+// Those that the kernel does not spill with, too.
+CompileRequest with_careful_defines(CompileRequest request, const CompiledKernel& kernel) {
+  for (const std::string& option : kernel.careful_options) {
+    if (option.starts_with(kDefine)) {
+      request.defines.push_back(option.substr(kDefine.size()));
+    }
+  }
+  return request;
+}
+
 }  // namespace
 
 std::string nvcc_command(const CompileRequest& request, const CompiledKernel& kernel) {
@@ -92,26 +102,15 @@ std::string kernel_source(const CompileRequest& request, const CompiledKernel& k
                           std::string_view file_name) {
   std::string text = "// SPDX-License-Identifier: Apache-2.0\n// " + std::string(comment) + "\n//\n//   " +
                      nvcc_command(request, kernel) + ' ' + std::string(file_name) + "\n";
-  std::vector<std::string> defines = request.defines;
-  for (const std::string& option : kernel.careful_options) {
-    if (option.starts_with(kDefine)) {
-      defines.push_back(option.substr(kDefine.size()) + "=1");
-    }
-  }
-  for (std::string& define : defines) {
-    define.replace(define.find('='), 1, " ");
-    text += "#define " + define + '\n';
+  for (std::string define : with_careful_defines(request, kernel).defines) {
+    const std::size_t equals = define.find('=');
+    text += "#define " + (equals == std::string::npos ? define + " 1" : define.replace(equals, 1, " ")) + '\n';
   }
   return text.append(request.source);
 }
 
-std::string kernel_ptx(CompileRequest request, const CompiledKernel& kernel) {
-  for (const std::string& option : kernel.careful_options) {
-    if (option.starts_with(kDefine)) {
-      request.defines.push_back(option.substr(kDefine.size()));
-    }
-  }
-  return compile_ptx(request);
+std::string kernel_ptx(const CompileRequest& request, const CompiledKernel& kernel) {
+  return compile_ptx(with_careful_defines(request, kernel));
 }
 
 KernelLayout kernel_layout(const RecurrenceProgram& program, std::int64_t steps) {

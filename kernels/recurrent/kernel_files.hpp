@@ -22,7 +22,7 @@ std::string kernel_source(const CompileRequest& request, const CompiledKernel& k
                           std::string_view file_name);
 
 // Its PTX, with the definitions that the kernel does not spill with.
-std::string kernel_ptx(CompileRequest request, const CompiledKernel& kernel);
+std::string kernel_ptx(const CompileRequest& request, const CompiledKernel& kernel);
 
 struct KernelLayout {
   std::vector<std::byte> bytes;  // RecurrenceProgram::constants, then i32 [batch, hidden], the elements of a state

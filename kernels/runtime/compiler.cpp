@@ -6,6 +6,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/significant_text.hpp"
 #include "model/base/error.hpp"
+#include "model/base/number.hpp"
 
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -20,6 +21,7 @@
 #include <sstream>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 
 namespace onchip {
 
@@ -36,18 +38,8 @@ void check_nvrtc(nvrtcResult status, std::string_view what) {
 // The integer that stands before `label` in `line`, or 0.
 int number_before(std::string_view line, std::string_view label) {
   const std::size_t end = line.find(label);
-  if (end == std::string_view::npos) {
-    return 0;
-  }
-  std::size_t first = end;
-  while (first > 0 && line[first - 1] >= '0' && line[first - 1] <= '9') {
-    --first;
-  }
-  int number = 0;
-  for (; first < end; ++first) {
-    number = 10 * number + (line[first] - '0');
-  }
-  return number;
+  const std::string_view before = line.substr(0, end == std::string_view::npos ? 0 : end);
+  return number_in<int>(before.substr(before.find_last_not_of("0123456789") + 1)).value_or(0);
 }
 
 // ptxas -v prints for each function, entries and the device functions that were not inlined:
@@ -217,13 +209,17 @@ std::string find_version() {
   return "NVRTC " + version;
 }
 
-std::vector<std::string> compile_options(const CompileRequest& request) {
-  std::vector<std::string> options{"--gpu-architecture=" + request.architecture, "--std=c++17", "--ptxas-options=-v",
-                                   "--no-cache"};  // NVRTC's own has results without the report
+std::vector<std::string> with_defines(std::vector<std::string> options, const CompileRequest& request) {
   for (const std::string& define : request.defines) {
     options.push_back("-D" + define);
   }
   return options;
+}
+
+std::vector<std::string> compile_options(const CompileRequest& request) {
+  return with_defines({"--gpu-architecture=" + request.architecture, "--std=c++17", "--ptxas-options=-v",
+                       "--no-cache"},  // NVRTC's own has results without the report
+                      request);
 }
 
 // What is added to these: nothing, then, one after the other, where a kernel spills.
@@ -311,28 +307,19 @@ CompiledKernel compile(const CompileRequest& request) {
 
 std::string compile_ptx(const CompileRequest& request) {
   check_architecture(request.architecture);
-  std::vector<std::string> options{"--gpu-architecture=compute_" + request.architecture.substr(3), "--std=c++17"};
-  for (const std::string& define : request.defines) {
-    options.push_back("-D" + define);
-  }
   Program program(request);
-  run_program(program, request, options);
+  run_program(program, request,
+              with_defines({"--gpu-architecture=compute_" + request.architecture.substr(3), "--std=c++17"}, request));
   return program.ptx();
 }
 
 std::filesystem::path cache_directory() {
-  const auto variable = [](const char* name) -> std::filesystem::path {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  if (auto path = variable("ONCHIP_CACHE"); !path.empty()) {
-    return path;
-  }
-  if (auto path = variable("XDG_CACHE_HOME"); !path.empty()) {
-    return path / "onchip";
-  }
-  if (auto path = variable("HOME"); !path.empty()) {
-    return path / ".cache" / "onchip";
+  using Path = std::filesystem::path;
+  for (const auto& [variable, below] :
+       {std::pair{"ONCHIP_CACHE", Path()}, {"XDG_CACHE_HOME", "onchip"}, {"HOME", Path(".cache") / "onchip"}}) {
+    if (const char* const value = std::getenv(variable); value != nullptr && *value != '\0') {
+      return below.empty() ? value : value / below;
+    }
   }
   return {};
 }

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace onchip {
@@ -126,14 +126,11 @@ std::string target_of(const ElfFile& file, std::span<const Section> sections, co
   return std::string(kind_of(section.name)) + ' ' + std::to_string(place);
 }
 
-struct Relocation {
-  std::uint64_t offset = 0;
-  std::string what;  // type, addend, target
-};
-
-// Where the linker puts which address, but those of constants.
-std::vector<Relocation> relocations_of(const ElfFile& file, std::span<const Section> sections, std::size_t target) {
-  std::vector<Relocation> relocations;
+// Where the linker puts which address, but those of constants: offsets; type, addend, target.
+std::vector<std::pair<std::uint64_t, std::string>> relocations_of(const ElfFile& file,
+                                                                  std::span<const Section> sections,
+                                                                  std::size_t target) {
+  std::vector<std::pair<std::uint64_t, std::string>> relocations;
   for (const Section& section : sections) {
     const bool has_addend = section.header.sh_type == SHT_RELA;
     if ((!has_addend && section.header.sh_type != SHT_REL) || section.header.sh_info != target) {
@@ -156,9 +153,7 @@ std::vector<Relocation> relocations_of(const ElfFile& file, std::span<const Sect
       }
     }
   }
-  std::ranges::sort(relocations, [](const Relocation& a, const Relocation& b) {
-    return std::tie(a.offset, a.what) < std::tie(b.offset, b.what);
-  });
+  std::ranges::sort(relocations);
   return relocations;
 }
 
@@ -199,9 +194,9 @@ std::string significant_code(std::span<const char> cubin) {
     } else if (!has_addresses) {
       add_bytes(0, header.sh_size);
     }
-    const std::vector<Relocation> relocations = relocations_of(file, sections, i);
-    for (std::size_t k = 0; k < relocations.size(); ++k) {
-      part += std::to_string(has_addresses ? k : relocations[k].offset) + ' ' + relocations[k].what + '\n';
+    std::uint64_t number = 0;
+    for (const auto& [offset, what] : relocations_of(file, sections, i)) {
+      part += std::to_string(has_addresses ? number++ : offset) + ' ' + what + '\n';
     }
     if (!part.empty()) {
       parts.push_back(std::string(kind_of(sections[i].name)) + ' ' + std::to_string(header.sh_type) + part);

@@ -40,56 +40,42 @@ struct Library : SharedLibrary {
   }
 };
 
-const Library& library() {
-  return loaded<Library>();
-}
-
-void check(cublasStatus_t status, const char* function) {
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    throw LibraryRefusal(std::string(function) + ": " + library().cublasGetStatusString(status));
-  }
-}
-#define ONCHIP_CUBLAS_CALL(function, ...) check(library().function(__VA_ARGS__), #function)
+using Calls = LibraryCalls<Library, CUBLAS_STATUS_SUCCESS, &Library::cublasGetStatusString>;
+#define ONCHIP_CUBLAS_CALL(function, ...) Calls::check(Calls::library().function(__VA_ARGS__), #function)
 
 // By Precision, of the state.
 constexpr std::array<cudaDataType, 3> kTypes{CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F};
 
 }  // namespace
 
-struct Cublas::Handle {
-  cublasHandle_t handle = nullptr;
-  Handle() { ONCHIP_CUBLAS_CALL(cublasCreate_v2, &handle); }
-  ~Handle() { library().cublasDestroy_v2(handle); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-};
+struct Cublas::Handle : Calls::Object<cublasHandle_t, &Library::cublasCreate_v2, &Library::cublasDestroy_v2> {};
 
 void Cublas::require() {
-  library();
+  Calls::library();
 }
 
 Cublas::Cublas(bool allows_short_sums, std::size_t workspace_bytes)
     : workspace_((require(), workspace_bytes)), handle_(std::make_unique<Handle>()) {
   if (!allows_short_sums) {
     ONCHIP_CUBLAS_CALL(
-        cublasSetMathMode, handle_->handle,
+        cublasSetMathMode, handle_->get(),
         static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
   }
 }
 
 void Cublas::use(cudaStream_t stream) const {
-  ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->handle, stream);  // takes the workspace back
-  ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->handle, workspace_.data(), workspace_.bytes());
+  ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->get(), stream);  // takes the workspace back
+  ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->get(), workspace_.data(), workspace_.bytes());
 }
 
 void Cublas::use(cudaStream_t stream, void* workspace) const {
-  ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->handle, stream);
-  ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->handle, workspace, kWorkspaceBytes);
+  ONCHIP_CUBLAS_CALL(cublasSetStream_v2, handle_->get(), stream);
+  ONCHIP_CUBLAS_CALL(cublasSetWorkspace_v2, handle_->get(), workspace, kWorkspaceBytes);
 }
 
 void Cublas::multiply(const DenseProduct& p) const {
   const cudaDataType type = kTypes[static_cast<std::size_t>(state_type(p.precision))];
-  ONCHIP_CUBLAS_CALL(cublasGemmEx, handle_->handle, p.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+  ONCHIP_CUBLAS_CALL(cublasGemmEx, handle_->get(), p.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                      p.transposed_b ? CUBLAS_OP_T : CUBLAS_OP_N, p.rows, p.columns, p.depth, &p.scale, p.a, type,
                      p.leading_a, p.b, type, p.leading_b, &p.keep, p.c, p.sums_in_fp32 ? CUDA_R_32F : type, p.leading_c,
                      p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
@@ -97,7 +83,7 @@ void Cublas::multiply(const DenseProduct& p) const {
 
 std::string Cublas::version() const {
   int version = 0;  // 130100
-  ONCHIP_CUBLAS_CALL(cublasGetVersion_v2, handle_->handle, &version);
+  ONCHIP_CUBLAS_CALL(cublasGetVersion_v2, handle_->get(), &version);
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }

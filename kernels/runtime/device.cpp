@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/device.hpp"
 
+#include <exception>
 #include <fstream>
 #include <sstream>
 
@@ -162,6 +163,33 @@ DeviceInfo device_info() {
   info.sm_count = properties.multiProcessorCount;
   info.clock_hz = 1e3 * device_attribute(cudaDevAttrClockRate);
   return info;
+}
+
+Graph::Graph(cudaStream_t stream, const std::function<void()>& enqueue, std::size_t most_nodes) {
+  ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  std::exception_ptr failure;
+  try {
+    enqueue();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  cudaGraph_t captured = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream, &captured);
+  const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> graph(captured, cudaGraphDestroy);
+  if (failure) {
+    cudaGetLastError();  // the failed capture's; a later check must not see it
+    std::rethrow_exception(failure);
+  }
+  ONCHIP_CUDA_CHECK(ended);
+  ONCHIP_CUDA_CHECK(cudaGraphGetNodes(captured, nullptr, &nodes_));
+  if (nodes_ == 0 || nodes_ > most_nodes) {
+    throw CudaError("a graph of " + std::to_string(nodes_) + " nodes: expected 1 to " + std::to_string(most_nodes));
+  }
+  cudaGraphExec_t executable = nullptr;
+  ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&executable, captured, 0));
+  executable_.reset(executable);
+  ONCHIP_CUDA_CHECK(cudaGraphUpload(executable, stream));
+  ONCHIP_CUDA_CHECK(cudaStreamSynchronize(stream));
 }
 
 double EventTimer::milliseconds() {

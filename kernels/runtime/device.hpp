@@ -5,6 +5,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -137,6 +139,21 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+// What is enqueued on a stream, as a CUDA graph: the device goes from node to node without the host.
+class Graph {
+ public:
+  // Captures what enqueue() enqueues; what other threads do meanwhile neither fails nor is captured. Throws CudaError
+  // if it cannot be captured, is nothing, or has more nodes.
+  Graph(cudaStream_t stream, const std::function<void()>& enqueue,
+        std::size_t most_nodes = std::numeric_limits<std::size_t>::max());
+  void launch(cudaStream_t stream) const { ONCHIP_CUDA_CHECK(cudaGraphLaunch(executable_.get(), stream)); }
+  std::size_t nodes() const { return nodes_; }
+
+ private:
+  std::unique_ptr<CUgraphExec_st, cudaError_t (*)(cudaGraphExec_t)> executable_{nullptr, cudaGraphExecDestroy};
+  std::size_t nodes_ = 0;
 };
 
 // A pair of events around work on a stream.

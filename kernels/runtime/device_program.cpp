@@ -33,10 +33,10 @@ struct DeviceProgram::State {
   int results = 0;                // the array
   std::uint32_t* host = nullptr;  // what is in it
   std::vector<Stream> streams;
-  std::map<int, Event> events;      // of nodes that others wait for
-  std::vector<void*> pinned;        // memory of the host
-  std::optional<Cublas> cublas;     // where there are products
-  cudaGraphExec_t graph = nullptr;  // none where the host does something itself
+  std::map<int, Event> events;   // of nodes that others wait for
+  std::vector<void*> pinned;     // memory of the host
+  std::optional<Cublas> cublas;  // where there are products
+  std::optional<Graph> graph;    // none where the host does something itself
 
   std::size_t result_bytes() const { return arrays[results].bytes(); }
 
@@ -75,13 +75,11 @@ struct DeviceProgram::State {
     pin();
     streams = std::vector<Stream>(last_stream + 1);
     if (!needs_host) {
-      capture();
+      graph.emplace(streams[0].get(), [this] { enqueue_all(); });
     }
   }
   ~State() {
-    if (graph != nullptr) {
-      cudaGraphExecDestroy(graph);
-    }
+    graph.reset();
     cudaFreeHost(host);
     for (void* const memory : pinned) {
       cudaHostUnregister(memory);
@@ -167,15 +165,6 @@ struct DeviceProgram::State {
     }
     ONCHIP_CUDA_CHECK(cudaMemcpyAsync(host, arrays[results].data(), result_bytes(), cudaMemcpyDeviceToHost, first));
   }
-
-  void capture() {
-    cudaGraph_t captured = nullptr;
-    ONCHIP_CUDA_CHECK(cudaStreamBeginCapture(streams[0].get(), cudaStreamCaptureModeThreadLocal));
-    enqueue_all();
-    ONCHIP_CUDA_CHECK(cudaStreamEndCapture(streams[0].get(), &captured));
-    ONCHIP_CUDA_CHECK(cudaGraphInstantiate(&graph, captured, 0));
-    cudaGraphDestroy(captured);
-  }
 };
 
 DeviceProgram::DeviceProgram(const KernelProgram& program)
@@ -192,8 +181,8 @@ void DeviceProgram::read(int array, std::span<std::byte> bytes) const {
 }
 
 std::span<const std::uint32_t> DeviceProgram::run() {
-  if (state_->graph != nullptr) {
-    ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, state_->streams[0].get()));
+  if (state_->graph) {
+    state_->graph->launch(state_->streams[0].get());
   } else {
     state_->enqueue_all();
   }
@@ -207,7 +196,7 @@ std::span<const std::uint32_t> DeviceProgram::results() const {
 
 double DeviceProgram::graph_ms() {
   const cudaStream_t on = state_->streams[0].get();
-  return EventTimer().milliseconds_of(on, [&] { ONCHIP_CUDA_CHECK(cudaGraphLaunch(state_->graph, on)); });
+  return EventTimer().milliseconds_of(on, [&] { state_->graph->launch(on); });
 }
 
 int DeviceProgram::spill_bytes() const {

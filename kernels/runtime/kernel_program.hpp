@@ -119,6 +119,14 @@ ProgramNode launch_node(std::string label, int kernel, int blocks, int threads, 
   return node;
 }
 
+// The number of the node.
+inline int add_node(std::vector<ProgramNode>& nodes, ProgramNode node, int stream = 0, std::vector<int> after = {}) {
+  node.stream = stream;
+  node.after = std::move(after);
+  nodes.push_back(std::move(node));
+  return static_cast<int>(nodes.size()) - 1;
+}
+
 inline ProgramNode fill_node(std::string label, void* memory, std::size_t bytes, int byte = 0) {
   return {.label = std::move(label), .filled = {static_cast<std::byte*>(memory), bytes}, .byte = byte};
 }

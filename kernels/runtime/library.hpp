@@ -41,30 +41,38 @@ class SharedLibrary {
   std::string refusal_;  // "": loaded
 };
 
-// Loads it when it is first asked for; throws LibraryRefusal where it is not.
-template <typename Library>
-const Library& loaded() {
-  static const Library library;
-  library.require();
-  return library;
-}
-
-// A handle or descriptor that destroys itself. kLibrary: the function that loads the library; kCheck: that throws where
-// a status is none of success.
-template <typename T, auto& kLibrary, auto& kCheck, auto kCreate, auto kDestroy>
-class LibraryObject {
- public:
-  template <typename... Arguments>
-  explicit LibraryObject(Arguments... arguments) {
-    kCheck((kLibrary().*kCreate)(&value_, arguments...), "no object of the library could be made");
+// Its calls. kSuccess: the status of those that did what they should; kWords: the function that says what another
+// means.
+template <typename Library, auto kSuccess, auto kWords>
+struct LibraryCalls {
+  // Loads it when it is first asked for; throws LibraryRefusal where it is not.
+  static const Library& library() {
+    static const Library library;
+    library.require();
+    return library;
   }
-  ~LibraryObject() { (kLibrary().*kDestroy)(value_); }
-  LibraryObject(const LibraryObject&) = delete;
-  LibraryObject& operator=(const LibraryObject&) = delete;
-  T get() const { return value_; }
+  static void check(decltype(kSuccess) status, const char* function) {
+    if (status != kSuccess) {
+      throw LibraryRefusal(std::string(function) + ": " + (library().*kWords)(status));
+    }
+  }
 
- private:
-  T value_ = nullptr;
+  // A handle or descriptor that destroys itself.
+  template <typename T, auto kCreate, auto kDestroy>
+  class Object {
+   public:
+    template <typename... Arguments>
+    explicit Object(Arguments... arguments) {
+      check((library().*kCreate)(&value_, arguments...), "no object of the library could be made");
+    }
+    ~Object() { (library().*kDestroy)(value_); }
+    Object(const Object&) = delete;
+    Object& operator=(const Object&) = delete;
+    T get() const { return value_; }
+
+   private:
+    T value_ = nullptr;
+  };
 };
 
 }  // namespace onchip

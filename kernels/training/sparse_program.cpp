@@ -19,8 +19,7 @@
 namespace onchip {
 namespace {
 
-// ---- what the SMs load
-// --------------------------------------------------------------------------------------------------
+// ---- what the SMs load ----------------------------------------------------------------------------------------------
 
 constexpr int kUnitGates = 4;
 
@@ -31,48 +30,39 @@ struct Block {
   std::vector<std::int32_t> sources;  // where it is in W
 };
 
-void add(Block& block, std::int32_t column, std::int64_t source) {
-  block.matrix.column.push_back(column);
-  block.sources.push_back(static_cast<std::int32_t>(source));
-  block.matrix.value.push_back(static_cast<float>(block.sources.size()));
-}
-
 std::vector<Block> blocks_of(const TrainingSize& size, const SparseMatrix& w, int units, int blocks, int split,
                              bool is_backward) {
+  // Of each row of W, unit by unit, or of W transposed: columns, and where in W they are.
   const std::int64_t hidden = size.hidden;
-  const int columns = units * blocks / split * (is_backward ? kUnitGates : 1);
-  std::vector<Block> all(static_cast<std::size_t>(blocks));
-  std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> of_unit;  // transposed: column, source
-  if (is_backward) {
-    of_unit.resize(static_cast<std::size_t>(hidden));
-    for (int from = 0; from < size.hidden; ++from) {
-      for (int gate = 0; gate < kUnitGates; ++gate) {
-        const std::int64_t row = gate * hidden + from;
-        for (std::int64_t e = w.row_begin[row]; e < w.row_begin[row + 1]; ++e) {
-          of_unit[w.column[e]].emplace_back(from * kUnitGates + gate, row * hidden + w.column[e]);
-        }
+  std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> of_row(
+      static_cast<std::size_t>(is_backward ? hidden : hidden * kUnitGates));
+  for (int unit = 0; unit < size.hidden; ++unit) {
+    for (int gate = 0; gate < kUnitGates; ++gate) {
+      const std::int64_t row = gate * hidden + unit;
+      const int number = unit * kUnitGates + gate;
+      for (std::int64_t e = w.row_begin[row]; e < w.row_begin[row + 1]; ++e) {
+        of_row[is_backward ? w.column[e] : number].emplace_back(is_backward ? number : w.column[e],
+                                                                row * hidden + w.column[e]);
       }
     }
   }
+  const int rows = is_backward ? units * split : units * kUnitGates;
+  const int columns = units * blocks / split * (is_backward ? kUnitGates : 1);
+  std::vector<Block> all(static_cast<std::size_t>(blocks));
   for (int sm = 0; sm < blocks; ++sm) {
     Block& block = all[static_cast<std::size_t>(sm)];
-    const int rows = is_backward ? units * split : units * kUnitGates;
     block.matrix.rows = rows;
     block.matrix.columns = columns;
     block.matrix.row_begin.push_back(0);
-    for (int row = 0; row < rows; ++row) {
-      const int unit = is_backward ? sm / split * rows + row : sm * units + row / kUnitGates;
-      if (unit < size.hidden && is_backward) {
-        const std::int32_t first = sm % split * columns;
-        for (const auto& [column, source] : of_unit[unit]) {
-          if (column >= first && column < first + columns) {
-            add(block, column - first, source);
-          }
-        }
-      } else if (unit < size.hidden) {
-        const std::int64_t of_w = row % kUnitGates * hidden + unit;
-        for (std::int64_t e = w.row_begin[of_w]; e < w.row_begin[of_w + 1]; ++e) {
-          add(block, w.column[e], of_w * hidden + w.column[e]);
+    const std::size_t first_row = static_cast<std::size_t>(is_backward ? sm / split : sm) * rows;
+    const int first_column = is_backward ? sm % split * columns : 0;
+    for (std::size_t row = first_row; row < first_row + rows; ++row) {
+      for (std::size_t i = 0; row < of_row.size() && i < of_row[row].size(); ++i) {
+        const auto [column, source] = of_row[row][i];
+        if (column >= first_column && column < first_column + columns) {
+          block.matrix.column.push_back(column - first_column);
+          block.sources.push_back(static_cast<std::int32_t>(source));
+          block.matrix.value.push_back(static_cast<float>(block.sources.size()));
         }
       }
       block.matrix.row_begin.push_back(block.matrix.nnz());
@@ -163,8 +153,7 @@ SparseWords lay_out(const SparseRecurrence& recurrence, const TrainingSize& size
   return all;
 }
 
-// ---- the program
-// --------------------------------------------------------------------------------------------------------
+// ---- the program ----------------------------------------------------------------------------------------------------
 
 namespace {
 

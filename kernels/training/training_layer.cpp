@@ -181,8 +181,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
 
 TrainingLayer::Workspace TrainingLayer::laid_out(const std::vector<std::pair<int, std::size_t>>& arrays) const {
   const auto take = [](std::size_t& from, std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return std::exchange(from, from + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return std::exchange(from, from + (bytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment);
   };
   Workspace workspace{.offsets = std::vector<std::size_t>(training().program.arrays.size(), kCallers)};
   for (const auto& [array, bytes] : arrays) {

@@ -32,30 +32,38 @@ int of_size(std::int64_t size, const char* what) {
   return static_cast<int>(size);
 }
 
-// ---- the products over all steps at once ----------------------------------------------------------------------------
-
-// `aligned`: of copies whose rows are whole 16 bytes, where those of the caller's are not. With lengths they are of
+// A program's size, its plan, and the numbers of its arrays and kernels.
+//
+// Copies of arrays: where the plan is aligned, of those whose rows are no whole 16 bytes. With lengths products are of
 // packed rows, which are copies of x, where the caller's are padded, and of the h before each step, h0 among them.
-struct TrainingProducts {
+struct Builder {
   TrainingSize size;
-  Precision precision = Precision::fp16;
-  bool aligned = false;
+  Precision precision;
+  DenseTrainingPlan plan;
   TrainingArrays arrays;
-  int gates = 0, first_gradient = 0;  // arrays
-  // Likewise, if aligned: of x, and then of its gradient; of y; of the weights.
+  bool launches = true;  // the dense recurrences
+  int packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
+  int ranks = 0, ranks_back = 0, first_gradient = 0;
+  std::int64_t chunk_steps = 0;                    // of a forward that keeps nothing
+  bool takes_carry = false, leaves_carry = false;  // a chunk: from the one before it, to the next
+  // Of x, and then of its gradient; of y; of the weights and their gradients.
   int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_dw_ih = 0, copied_dw_hh = 0;
+  int rank_samples = -1, prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0,
+      copy_back = 0;  // kernels
 
-  // The gradient of x is added to that of the first direction.
   bool has_lengths() const { return size.length_bytes > 0; }
+  bool copies_rows() const { return plan.aligned || has_lengths(); }
+  // The gradient of x is added to that of the first direction.
   bool adds_dx() const { return size.is_reverse && size.directions == 2; }
-  void add_arrays(KernelProgram& program);
-  std::vector<ProgramNode> forward(ArrayPlaces at, const TrainingRows& rows) const;
-  std::vector<ProgramNode> backward(ArrayPlaces at, const TrainingRows& rows) const;
-  // Before each of them, and behind the last.
-  RowCopies before_forward(ArrayPlaces at, const TrainingRows& rows) const;
-  RowCopies before_backward(ArrayPlaces at, const TrainingRows& rows) const;
-  RowCopies behind_backward(ArrayPlaces at, const TrainingRows& rows) const;
+  Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const;
+  std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const {
+    return rows.keeps ? halves(at, rows) : chunks(at, rows);
+  }
+  std::vector<ProgramNode> halves(ArrayPlaces at, const TrainingRows& rows) const;
+  std::vector<ProgramNode> chunks(ArrayPlaces at, const TrainingRows& rows) const;
 };
+
+// ---- the products over all steps at once ----------------------------------------------------------------------------
 
 struct Matrix {
   std::byte* data = nullptr;
@@ -67,38 +75,38 @@ constexpr std::int64_t aligned_columns(std::int64_t columns) {
   return (columns + 7) / 8 * 8;
 }
 
-struct ProductBuilder {
-  const TrainingProducts& p;
+struct Products {
+  const Builder& p;
   ArrayPlaces at;
   const TrainingRows& given;
-  std::vector<ProgramNode> nodes = {};
   std::int64_t all_rows = p.size.steps * p.size.batch, rows = given.products > 0 ? given.products : all_rows;
   std::int64_t gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
 
   Matrix kept(int array) const { return {at[array], std::int64_t{4} * p.size.hidden}; }
-  Matrix gates() const { return kept(p.gates); }
-  bool copies(std::int64_t columns) const { return p.aligned && columns % 8 != 0; }
+  Matrix gates() const { return kept(p.arrays.gates); }
+  bool copies(std::int64_t columns) const { return p.plan.aligned && columns % 8 != 0; }
   bool packs_x() const { return p.has_lengths() && given.packed == 0; }
   bool copies_x() const { return packs_x() || copies(p.size.input); }
 
   // Row-major C [rows, columns] = op(A) op(B) + keep C, which is column-major the product of the transposed in the
   // other order. `a`, `b`: stored transposed.
-  void multiply(const char* label, Matrix c, std::int64_t c_rows, std::int64_t columns, std::int64_t depth, Matrix a,
-                bool a_transposed, Matrix b, bool b_transposed, bool keep) {
-    nodes.push_back({.label = label});
-    nodes.back().product = DenseProduct{.rows = of_size(columns, "columns"),
-                                        .columns = of_size(c_rows, "rows"),
-                                        .depth = of_size(depth, "a depth"),
-                                        .precision = p.precision,
-                                        .transposed = b_transposed,
-                                        .transposed_b = a_transposed,
-                                        .a = b.data,
-                                        .leading_a = of_size(b.leading, "columns"),
-                                        .b = a.data,
-                                        .leading_b = of_size(a.leading, "columns"),
-                                        .c = c.data,
-                                        .leading_c = of_size(c.leading, "columns"),
-                                        .keep = keep ? 1.0F : 0.0F};
+  ProgramNode multiply(const char* label, Matrix c, std::int64_t c_rows, std::int64_t columns, std::int64_t depth,
+                       Matrix a, bool a_transposed, Matrix b, bool b_transposed, bool keep) const {
+    ProgramNode node{.label = label};
+    node.product = DenseProduct{.rows = of_size(columns, "columns"),
+                                .columns = of_size(c_rows, "rows"),
+                                .depth = of_size(depth, "a depth"),
+                                .precision = p.precision,
+                                .transposed = b_transposed,
+                                .transposed_b = a_transposed,
+                                .a = b.data,
+                                .leading_a = of_size(b.leading, "columns"),
+                                .b = a.data,
+                                .leading_b = of_size(a.leading, "columns"),
+                                .c = c.data,
+                                .leading_c = of_size(c.leading, "columns"),
+                                .keep = keep ? 1.0F : 0.0F};
+    return node;
   }
 
   // The matrix, or where its copy is.
@@ -109,20 +117,22 @@ struct ProductBuilder {
     const std::int64_t input = p.size.input;
     return copies_x() ? Matrix{at[p.copied_x], multiplied(input)} : Matrix{at[array], input};
   }
-  RowCopy copy(const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows,
-               std::int64_t columns) const {
-    if (!copies(columns)) {
+  // is_needed: for other reasons than that the rows are not aligned.
+  RowCopy copy(const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows, std::int64_t columns,
+               bool is_needed = false) const {
+    if (!copies(columns) && !is_needed) {
       return {};
     }
-    const auto written = static_cast<int>(aligned_columns(columns));
+    const auto written = static_cast<int>(multiplied(columns));
     return {from, at[to], copied_rows, static_cast<int>(stride), written, static_cast<int>(columns), written, 0};
   }
-  RowCopy copy_back(int from, std::byte* to, std::int64_t copied_rows, std::int64_t columns, bool adds) const {
-    if (!copies(columns) || to == nullptr) {
+  RowCopy copy_back(int from, std::byte* to, std::int64_t copied_rows, std::int64_t columns, bool adds,
+                    bool is_needed = false) const {
+    if ((!copies(columns) && !is_needed) || to == nullptr) {
       return {};
     }
     const auto count = static_cast<int>(columns);
-    return {at[from], to, copied_rows, static_cast<int>(aligned_columns(columns)), count, count, count, adds ? 1 : 0};
+    return {at[from], to, copied_rows, static_cast<int>(multiplied(columns)), count, count, count, adds ? 1 : 0};
   }
   // Of all positions of all samples, to their packed rows or from them.
   RowCopy mapped(RowCopy copy, RowMap map) const {
@@ -131,122 +141,97 @@ struct ProductBuilder {
     return copy;
   }
   RowCopy copy_x() const {
-    const auto input = static_cast<int>(p.size.input), written = static_cast<int>(multiplied(input));
-    const RowCopy made{at[p.arrays.x], at[p.copied_x], rows, input, written, input, written, 0};
-    return !copies_x() ? RowCopy{} : packs_x() ? mapped(made, RowMap::to_packed) : made;
+    const RowCopy made = copy(at[p.arrays.x], p.size.input, p.copied_x, rows, p.size.input, packs_x());
+    return packs_x() ? mapped(made, RowMap::to_packed) : made;
   }
   RowCopy copy_dx() const {
-    const auto input = static_cast<int>(p.size.input);
-    const RowCopy made{at[p.copied_x], at[p.arrays.dx], rows,  static_cast<int>(multiplied(input)),
-                       input,          input,           input, p.adds_dx() ? 1 : 0};
-    return !copies_x() || made.to == nullptr ? RowCopy{} : packs_x() ? mapped(made, RowMap::from_packed) : made;
+    const RowCopy made = copy_back(p.copied_x, at[p.arrays.dx], rows, p.size.input, p.adds_dx(), packs_x());
+    return packs_x() ? mapped(made, RowMap::from_packed) : made;
   }
   RowCopy copy_y() const {
-    const auto hidden = static_cast<int>(p.size.hidden), written = static_cast<int>(multiplied(hidden));
-    const RowCopy made{at[p.arrays.y], at[p.copied_y], rows,    static_cast<int>(p.size.directions) * hidden,
-                       written,        hidden,         written, 0};
-    return p.has_lengths() ? mapped(made, RowMap::to_later) : copies(hidden) ? made : RowCopy{};
+    const std::int64_t hidden = p.size.hidden;
+    const RowCopy made = copy(at[p.arrays.y], p.size.directions * hidden, p.copied_y, rows, hidden, p.has_lengths());
+    return p.has_lengths() ? mapped(made, RowMap::to_later) : made;
   }
   std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
 
   // The gradient of W_hh by some steps. A GRU's last gate has its gradient for W_hh behind that for W_ih.
-  void multiply_states(const char* label, Matrix c, std::int64_t columns, std::int64_t depth, Matrix of_gates,
-                       Matrix states, bool keep) {
+  void multiply_states(std::vector<ProgramNode>& nodes, const char* label, Matrix c, std::int64_t columns,
+                       std::int64_t depth, Matrix of_gates, Matrix states, bool keep) const {
     const std::int64_t apart = p.size.cell == Cell::gru ? p.size.hidden : 0, first = gate_rows - apart;
-    multiply(label, c, first, columns, depth, of_gates, true, states, false, keep);
+    nodes.push_back(multiply(label, c, first, columns, depth, of_gates, true, states, false, keep));
     if (apart > 0) {
       of_gates.data += 2 * gate_rows;
-      multiply(label, c.from_row(first), apart, columns, depth, of_gates, true, states, false, keep);
+      nodes.push_back(multiply(label, c.from_row(first), apart, columns, depth, of_gates, true, states, false, keep));
     }
   }
 
   // Of a step's gates and the state before it: of all steps but the first; and that of the first, where its state is
   // not zero.
-  void add_recurrent_gradient() {
+  void add_recurrent_gradient(std::vector<ProgramNode>& nodes) const {
     const TrainingArrays& a = p.arrays;
     const TrainingSize& size = p.size;
     const Matrix to{at[a.dw_hh], size.hidden};
     const std::int64_t outputs = std::int64_t{size.directions} * size.hidden;
     if (p.has_lengths()) {
       const std::int64_t columns = multiplied(size.hidden);
-      multiply_states("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), columns, rows, gates(),
+      multiply_states(nodes, "dW_hh", aligned(to, size.hidden, p.copied_dw_hh), columns, rows, gates(),
                       {at[p.copied_y], columns}, false);
       return;
     }
     if (size.steps > 1) {
       const Matrix y = aligned({at[a.y], outputs}, size.hidden, p.copied_y);
-      multiply_states("dW_hh", aligned(to, size.hidden, p.copied_dw_hh), multiplied(size.hidden), rows - size.batch,
-                      gates().from_row(size.is_reverse ? 0 : size.batch), y.from_row(size.is_reverse ? size.batch : 0),
-                      false);
+      multiply_states(nodes, "dW_hh", aligned(to, size.hidden, p.copied_dw_hh), multiplied(size.hidden),
+                      rows - size.batch, gates().from_row(size.is_reverse ? 0 : size.batch),
+                      y.from_row(size.is_reverse ? size.batch : 0), false);
     } else if (at[a.h0] == nullptr) {
       nodes.push_back(fill_node("dW_hh", to.data, static_cast<std::size_t>(2 * gate_rows * size.hidden)));
     }
     if (at[a.h0] != nullptr) {
-      multiply_states("dW_hh of h0", to, size.hidden, size.batch, kept(p.first_gradient), {at[a.h0], size.hidden},
-                      size.steps > 1 && !copies(size.hidden));
+      multiply_states(nodes, "dW_hh of h0", to, size.hidden, size.batch, kept(p.first_gradient),
+                      {at[a.h0], size.hidden}, size.steps > 1 && !copies(size.hidden));
     }
   }
+
+  Matrix w_ih(int array) const {
+    return aligned({at[array], p.size.input}, p.size.input, array == p.arrays.w_ih ? p.copied_w_ih : p.copied_dw_ih);
+  }
+
+  ProgramNode forward() const {
+    return multiply("W_ih x", gates(), rows, gate_rows, multiplied(p.size.input), x(p.arrays.x), false,
+                    w_ih(p.arrays.w_ih), true, false);
+  }
+
+  std::vector<ProgramNode> backward() const {
+    const TrainingArrays& a = p.arrays;
+    const std::int64_t columns = multiplied(p.size.input);
+    std::vector<ProgramNode> nodes;
+    if (at[a.dw_ih] != nullptr) {
+      nodes.push_back(multiply("dW_ih", w_ih(a.dw_ih), gate_rows, columns, rows, gates(), true, x(a.x), false, false));
+    }
+    if (at[a.dw_hh] != nullptr) {
+      add_recurrent_gradient(nodes);
+    }
+    if (at[a.dx] != nullptr) {
+      nodes.push_back(multiply("dx", x(a.dx), rows, columns, gate_rows, gates(), false, w_ih(a.w_ih), false,
+                               p.adds_dx() && !copies_x()));
+    }
+    return nodes;
+  }
+
+  // Before each of them, and behind the last.
+  RowCopies before(bool is_backward) const {
+    return {copy_x(), copy(at[p.arrays.w_ih], p.size.input, p.copied_w_ih, gate_rows, p.size.input),
+            is_backward ? copy_y() : RowCopy{}};
+  }
+  RowCopies behind_backward() const {
+    const bool adds = at[p.arrays.h0] != nullptr && !p.has_lengths();
+    return {copy_dx(), copy_back(p.copied_dw_ih, at[p.arrays.dw_ih], gate_rows, p.size.input, false),
+            p.size.steps > 1 || p.has_lengths()
+                ? copy_back(p.copied_dw_hh, at[p.arrays.dw_hh], gate_rows, p.size.hidden, adds)
+                : RowCopy{}};
+  }
 };
-
-void TrainingProducts::add_arrays(KernelProgram& program) {
-  const auto elements = [&](std::int64_t rows, std::int64_t columns) {
-    return program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns)));
-  };
-  const std::int64_t rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
-  if (aligned || has_lengths()) {
-    copied_x = elements(rows, size.input);
-    copied_y = elements(rows, size.hidden);
-  }
-  if (aligned) {
-    copied_w_ih = elements(gate_rows, size.input);
-    copied_dw_ih = elements(gate_rows, size.input);
-    copied_dw_hh = elements(gate_rows, size.hidden);
-  }
-}
-
-std::vector<ProgramNode> TrainingProducts::forward(ArrayPlaces at, const TrainingRows& rows) const {
-  ProductBuilder b{*this, at, rows};
-  const std::int64_t input = size.input;
-  b.multiply("W_ih x", b.gates(), b.rows, b.gate_rows, b.multiplied(input), b.x(arrays.x), false,
-             b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), true, false);
-  return b.nodes;
-}
-
-std::vector<ProgramNode> TrainingProducts::backward(ArrayPlaces at, const TrainingRows& rows) const {
-  ProductBuilder b{*this, at, rows};
-  const std::int64_t input = size.input, columns = b.multiplied(input);
-  if (at[arrays.dw_ih] != nullptr) {
-    b.multiply("dW_ih", b.aligned({at[arrays.dw_ih], input}, input, copied_dw_ih), b.gate_rows, columns, b.rows,
-               b.gates(), true, b.x(arrays.x), false, false);
-  }
-  if (at[arrays.dw_hh] != nullptr) {
-    b.add_recurrent_gradient();
-  }
-  if (at[arrays.dx] != nullptr) {
-    b.multiply("dx", b.x(arrays.dx), b.rows, columns, b.gate_rows, b.gates(), false,
-               b.aligned({at[arrays.w_ih], input}, input, copied_w_ih), false, adds_dx() && !b.copies_x());
-  }
-  return b.nodes;
-}
-
-RowCopies TrainingProducts::before_forward(ArrayPlaces at, const TrainingRows& rows) const {
-  const ProductBuilder b{*this, at, rows};
-  return {b.copy_x(), b.copy(at[arrays.w_ih], size.input, copied_w_ih, b.gate_rows, size.input), RowCopy{}};
-}
-
-RowCopies TrainingProducts::before_backward(ArrayPlaces at, const TrainingRows& rows) const {
-  RowCopies copies = before_forward(at, rows);
-  copies[2] = ProductBuilder{*this, at, rows}.copy_y();
-  return copies;
-}
-
-RowCopies TrainingProducts::behind_backward(ArrayPlaces at, const TrainingRows& rows) const {
-  const ProductBuilder b{*this, at, rows};
-  return {b.copy_dx(), b.copy_back(copied_dw_ih, at[arrays.dw_ih], b.gate_rows, size.input, false),
-          size.steps > 1 || has_lengths() ? b.copy_back(copied_dw_hh, at[arrays.dw_hh], b.gate_rows, size.hidden,
-                                                        at[arrays.h0] != nullptr && !has_lengths())
-                                          : RowCopy{}};
-}
 
 // In as many parts of at most `most` as there must be, the size of the largest.
 constexpr std::int64_t balanced(std::int64_t whole, std::int64_t most) {
@@ -300,168 +285,136 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
 
 namespace {
 
-struct Builder {
-  TrainingSize size;
-  Precision precision;
-  DenseTrainingPlan plan;
-  TrainingArrays arrays;
-  bool launches = true;  // the dense recurrences
-  int gates = 0, packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
-  int ranks = 0, ranks_back = 0, first_gradient = 0;
-  std::int64_t chunk_steps = 0;                    // of a forward that keeps nothing
-  bool takes_carry = false, leaves_carry = false;  // a chunk: from the one before it, to the next
-  int rank_samples = -1, prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0,
-      copy_back = 0;  // kernels
+Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const {
+  const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
+  std::byte* const first_cells = at[arrays.cells];
+  std::byte* const other_cells = has_lengths() || first_cells == nullptr
+                                     ? first_cells
+                                     : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
+  return {.weights = at[arrays.w_hh],
+          .packed = words(is_backward ? packed_transposed : packed),
+          .ring = array_at<char>(at, is_backward ? ring_back : ring),
+          .gates = at[arrays.gates],
+          .cells = size.is_reverse ? first_cells : other_cells,
+          .last_cells = size.is_reverse ? other_cells : first_cells,
+          .output = at[arrays.y],
+          .initial = at[arrays.h0],
+          .initial_cell = at[arrays.c0],
+          .final_state = at[arrays.hn],
+          .final_cell = at[arrays.cn],
+          .initial_carry = takes_carry ? array_at<float>(at, first_gradient) : nullptr,
+          .final_carry = leaves_carry ? array_at<float>(at, first_gradient) : nullptr,
+          .input_bias = at[arrays.b_ih],
+          .recurrent_bias = at[arrays.b_hh],
+          .output_gradient = at[arrays.dy],
+          .final_gradient = at[arrays.dhn],
+          .final_cell_gradient = at[arrays.dcn],
+          .initial_gradient = at[arrays.dh0],
+          .initial_cell_gradient = at[arrays.dc0],
+          .bias_sums = array_at<float>(at, bias_sums),
+          .input_bias_gradient = at[arrays.db],
+          .recurrent_bias_gradient = at[arrays.db_hh],
+          .first_gradient = at[arrays.h0] == nullptr || has_lengths() ? nullptr : at[first_gradient],
+          .lengths = has_lengths() ? at[arrays.lengths] : nullptr,
+          .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
+          .steps = size.steps,
+          .keeps = rows.keeps ? 1 : 0,
+          .descends = is_backward != size.is_reverse,
+          .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
+                                          : rows.unit > 0 ? -rows.unit
+                                                          : -size.steps * size.batch),
+          .status = words(status),
+          .copies = {}};
+}
 
-  TrainingProducts products = {};
-
-  bool has_lengths() const { return size.length_bytes > 0; }
-  bool copies_rows() const { return plan.aligned || has_lengths(); }
-
-  Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const {
-    const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
-    std::byte* const first_cells = at[arrays.cells];
-    std::byte* const other_cells = has_lengths() || first_cells == nullptr
-                                       ? first_cells
-                                       : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
-    return {.weights = at[arrays.w_hh],
-            .packed = words(is_backward ? packed_transposed : packed),
-            .ring = array_at<char>(at, is_backward ? ring_back : ring),
-            .gates = at[gates],
-            .cells = size.is_reverse ? first_cells : other_cells,
-            .last_cells = size.is_reverse ? other_cells : first_cells,
-            .output = at[arrays.y],
-            .initial = at[arrays.h0],
-            .initial_cell = at[arrays.c0],
-            .final_state = at[arrays.hn],
-            .final_cell = at[arrays.cn],
-            .initial_carry = takes_carry ? array_at<float>(at, first_gradient) : nullptr,
-            .final_carry = leaves_carry ? array_at<float>(at, first_gradient) : nullptr,
-            .input_bias = at[arrays.b_ih],
-            .recurrent_bias = at[arrays.b_hh],
-            .output_gradient = at[arrays.dy],
-            .final_gradient = at[arrays.dhn],
-            .final_cell_gradient = at[arrays.dcn],
-            .initial_gradient = at[arrays.dh0],
-            .initial_cell_gradient = at[arrays.dc0],
-            .bias_sums = array_at<float>(at, bias_sums),
-            .input_bias_gradient = at[arrays.db],
-            .recurrent_bias_gradient = at[arrays.db_hh],
-            .first_gradient = at[arrays.h0] == nullptr || has_lengths() ? nullptr : at[first_gradient],
-            .lengths = size.length_bytes > 0 ? at[arrays.lengths] : nullptr,
-            .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
-            .steps = size.steps,
-            .keeps = rows.keeps ? 1 : 0,
-            .descends = is_backward != size.is_reverse,
-            .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
-                                            : rows.unit > 0 ? -rows.unit
-                                                            : -size.steps * size.batch),
-            .status = words(status),
-            .copies = {}};
-  }
-
-  std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const {
-    return rows.keeps ? halves(at, rows) : chunks(at, rows);
-  }
-
-  // The state goes from chunk to chunk where a backward has the gradient of the first gates: fp32, then as exchanged.
-  std::vector<ProgramNode> chunks(ArrayPlaces at, const TrainingRows& rows) const {
-    const std::int64_t state = std::int64_t{size.batch} * size.hidden;
-    const bool is_given = rows.chunk_steps > 0 && !has_lengths();
-    const std::int64_t most_steps = is_given ? std::min(rows.chunk_steps, chunk_steps) : chunk_steps;
-    std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
-    for (std::int64_t first = 0; first < size.steps; first += most_steps) {
-      Builder chunk = *this;
-      const std::int64_t steps = std::min(most_steps, size.steps - first);
-      const std::int64_t begin = size.is_reverse ? size.steps - first - steps : first;
-      chunk.size.steps = chunk.products.size.steps = steps;
-      chunk.takes_carry = first > 0;
-      chunk.leaves_carry = first + steps < size.steps;
-      std::vector<std::byte*> places(at.begin(), at.end());
-      places[arrays.x] += 2 * begin * size.batch * size.input;
-      places[arrays.y] += 2 * begin * size.directions * state;
-      if (chunk.takes_carry) {
-        places[arrays.h0] = at[first_gradient] + 4 * state;
-      }
-      if (chunk.leaves_carry) {
-        places[arrays.hn] = at[first_gradient] + 4 * state;
-        places[arrays.cn] = nullptr;
-      }
-      for (ProgramNode& node : chunk.halves(places, rows)) {
-        if (half_of(node.label) == TrainingHalf::forward) {
-          node.stream = 0;
-          node.after = {};
-          all.push_back(std::move(node));
-        }
+// The state goes from chunk to chunk where a backward has the gradient of the first gates: fp32, then as exchanged.
+std::vector<ProgramNode> Builder::chunks(ArrayPlaces at, const TrainingRows& rows) const {
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+  const bool is_given = rows.chunk_steps > 0 && !has_lengths();
+  const std::int64_t most_steps = is_given ? std::min(rows.chunk_steps, chunk_steps) : chunk_steps;
+  std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
+  for (std::int64_t first = 0; first < size.steps; first += most_steps) {
+    Builder chunk = *this;
+    const std::int64_t steps = std::min(most_steps, size.steps - first);
+    const std::int64_t begin = size.is_reverse ? size.steps - first - steps : first;
+    chunk.size.steps = steps;
+    chunk.takes_carry = first > 0;
+    chunk.leaves_carry = first + steps < size.steps;
+    std::vector<std::byte*> places(at.begin(), at.end());
+    places[arrays.x] += 2 * begin * size.batch * size.input;
+    places[arrays.y] += 2 * begin * size.directions * state;
+    if (chunk.takes_carry) {
+      places[arrays.h0] = at[first_gradient] + 4 * state;
+    }
+    if (chunk.leaves_carry) {
+      places[arrays.hn] = at[first_gradient] + 4 * state;
+      places[arrays.cn] = nullptr;
+    }
+    for (ProgramNode& node : chunk.halves(places, rows)) {
+      if (half_of(node.label) == TrainingHalf::forward) {
+        node.stream = 0;
+        node.after = {};
+        all.push_back(std::move(node));
       }
     }
-    return all;
   }
+  return all;
+}
 
-  std::vector<ProgramNode> halves(ArrayPlaces at, const TrainingRows& rows) const {
-    constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
-    const auto arguments = [&](bool is_backward) { return this->arguments(at, rows, is_backward); };
-    const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
-      const RecurrenceShape shape =
-          launches ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward)
-                   : RecurrenceShape{};
-      ProgramNode node =
-          launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(is_backward));
-      node.cooperative = true;
-      return node;
-    };
-    const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
-      Arguments of_kernel = arguments(is_backward);
-      std::ranges::copy(copies, of_kernel.copies);
-      return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
-    };
-    std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
-    const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
-      node.stream = stream;
-      node.after = std::move(after);
-      all.push_back(std::move(node));
-      return static_cast<int>(all.size()) - 1;
-    };
-    // Preparations are beside what they do not copy for.
-    const auto after_if = [](bool condition, int node) {
-      return condition ? std::vector<int>{node} : std::vector<int>{};
-    };
-    const auto prepare_half = [&](bool is_backward, int after) {
-      if (has_lengths()) {
-        constexpr int kRankThreads = 128;
-        const auto blocks = static_cast<int>((size.batch + size.steps + kRankThreads) / kRankThreads);
-        push(launch_node(is_backward ? "ranks backward" : "ranks forward", rank_samples, blocks, kRankThreads, 0,
-                         arguments(is_backward)),
-             1, {after});
-      }
-      return push(is_backward ? with_copies("prepare backward", prepare_back, true, products.before_backward(at, rows))
-                              : with_copies("prepare forward", prepare, false, products.before_forward(at, rows)),
-                  1, {after});
-    };
-    const int prepared = prepare_half(false, 0);
-    int last = prepared;
-    for (ProgramNode& node : products.forward(at, rows)) {
-      last = push(std::move(node), 0, after_if(copies_rows(), prepared));
+std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& rows) const {
+  const Products products{*this, at, rows};
+  constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
+  const auto arguments = [&](bool is_backward) { return this->arguments(at, rows, is_backward); };
+  const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
+    const RecurrenceShape shape =
+        launches ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward) : RecurrenceShape{};
+    ProgramNode node =
+        launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(is_backward));
+    node.cooperative = true;
+    return node;
+  };
+  const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
+    Arguments of_kernel = arguments(is_backward);
+    std::ranges::copy(copies, of_kernel.copies);
+    return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
+  };
+  std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
+  const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
+    return add_node(all, std::move(node), stream, std::move(after));
+  };
+  // Preparations are beside what they do not copy for.
+  const auto prepare_half = [&](bool is_backward, int after) {
+    if (has_lengths()) {
+      constexpr int kRankThreads = 128;
+      const auto blocks = static_cast<int>((size.batch + size.steps + kRankThreads) / kRankThreads);
+      push(launch_node(is_backward ? "ranks backward" : "ranks forward", rank_samples, blocks, kRankThreads, 0,
+                       arguments(is_backward)),
+           1, {after});
     }
-    int prepared_back = copies_rows() ? 0 : prepare_half(true, last);
-    const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
-    if (copies_rows()) {
-      prepared_back = prepare_half(true, forwarded);
-    }
-    push(recurrence("backward", backward, true), 0, {prepared_back});
-    for (ProgramNode& node : products.backward(at, rows)) {
-      push(std::move(node), 0, {});
-    }
-    if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr) {
-      push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
-    }
-    const RowCopies behind = products.behind_backward(at, rows);
-    if (std::ranges::any_of(behind, [](const RowCopy& copy) { return copy.rows > 0; })) {
-      push(with_copies("copies back", copy_back, true, behind), 0, {});
-    }
-    return all;
+    return push(with_copies(is_backward ? "prepare backward" : "prepare forward", is_backward ? prepare_back : prepare,
+                            is_backward, products.before(is_backward)),
+                1, {after});
+  };
+  const int prepared = prepare_half(false, 0);
+  const int last = push(products.forward(), 0, copies_rows() ? std::vector{prepared} : std::vector<int>());
+  int prepared_back = copies_rows() ? 0 : prepare_half(true, last);
+  const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
+  if (copies_rows()) {
+    prepared_back = prepare_half(true, forwarded);
   }
-};
+  push(recurrence("backward", backward, true), 0, {prepared_back});
+  for (ProgramNode& node : products.backward()) {
+    push(std::move(node), 0, {});
+  }
+  if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr) {
+    push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
+  }
+  const RowCopies behind = products.behind_backward();
+  if (std::ranges::any_of(behind, [](const RowCopy& copy) { return copy.rows > 0; })) {
+    push(with_copies("copies back", copy_back, true, behind), 0, {});
+  }
+  return all;
+}
 
 void check_trainable(const TrainingSize& size, Precision precision) {
   if (precision != Precision::fp16 && precision != Precision::bf16) {
@@ -532,7 +485,6 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
 
   const std::int64_t state = std::int64_t{size.batch} * size.hidden;
   b.arrays = add_arrays(program, size, b.has_lengths());
-  b.gates = b.arrays.gates;
   const RecurrenceShape shape = instead ? RecurrenceShape{} : recurrence_shape(size, plan.forward, false);
   const RecurrenceShape back = instead ? RecurrenceShape{} : recurrence_shape(size, plan.backward, true);
   b.packed = program.add_array(shape.packed_bytes);
@@ -544,13 +496,15 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.ranks = program.add_array(ranks_bytes);
   b.ranks_back = program.add_array(ranks_bytes);
   b.first_gradient = program.add_array(2 * static_cast<std::size_t>(4 * state));
-  b.products = {.size = size,
-                .precision = precision,
-                .aligned = plan.aligned,
-                .arrays = b.arrays,
-                .gates = b.gates,
-                .first_gradient = b.first_gradient};
-  b.products.add_arrays(program);
+  const auto copied = [&](bool is_copied, std::int64_t rows, std::int64_t columns) {
+    return is_copied ? program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns))) : 0;
+  };
+  const std::int64_t all_rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  b.copied_x = copied(b.copies_rows(), all_rows, size.input);
+  b.copied_y = copied(b.copies_rows(), all_rows, size.hidden);
+  b.copied_w_ih = copied(plan.aligned, gate_rows, size.input);
+  b.copied_dw_ih = copied(plan.aligned, gate_rows, size.input);
+  b.copied_dw_hh = copied(plan.aligned, gate_rows, size.hidden);
   b.status = program.add_array(4);
   const std::int64_t most_steps = std::max(kChunkSteps, kChunkBytes / (2 * kKept * state));
   b.chunk_steps = balanced(size.steps, b.has_lengths() ? size.steps : most_steps);
@@ -561,12 +515,12 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   const auto of_chunk = [&](int array) {
     forward_arrays.emplace_back(array, program.arrays[array].bytes / size.steps * b.chunk_steps);
   };
-  of_chunk(b.gates);
+  of_chunk(b.arrays.gates);
   if (b.copies_rows()) {
-    of_chunk(b.products.copied_x);
+    of_chunk(b.copied_x);
   }
   if (plan.aligned) {
-    forward_arrays.emplace_back(b.products.copied_w_ih, program.arrays[b.products.copied_w_ih].bytes);
+    forward_arrays.emplace_back(b.copied_w_ih, program.arrays[b.copied_w_ih].bytes);
   }
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at, {}); };

@@ -20,19 +20,9 @@
 namespace onchip {
 namespace {
 
-// Where sums are in shared memory: float [warps][8 * sample tiles][rows with a gap].
-struct Partials {
-  explicit Partials(const DenseGeometry& geometry)
-      : begin(geometry.memory.at(DenseRegion::partials)),
-        rows(16 * geometry.row_tiles + 4),
-        warp_bytes(std::int64_t{4} * 8 * geometry.sample_tiles * rows) {}
-  std::int64_t at(int warp, int sample, int row) const {
-    return begin + warp * warp_bytes + std::int64_t{4} * (sample * rows + row);
-  }
-  std::int64_t begin;
-  int rows;
-  std::int64_t warp_bytes;
-};
+Partials partials_of(const DenseGeometry& geometry) {
+  return {geometry.memory.at(DenseRegion::partials), geometry.row_tiles, geometry.sample_tiles};
+}
 
 // From the warps' sums to the next state, as kernels/dense/combine.cuh does it: what a thread needs of its items, the
 // sums of the warps that have spans, the cell, the word that is published, the input of a later step.
@@ -71,7 +61,7 @@ class Items {
     result.carry = gated_ ? load(DenseRegion::carry, 4) : kNoRegister;
     if (geometry_.network.cell == Cell::gru) {
       result.bias = load(DenseRegion::bias, 4);
-      result.input = out_.operate(Operation::integer, result.input, result.input + 1);  // the odd unit's are elsewhere
+      result.input = out_.integer(result.input, result.input + 1);  // the odd unit's are elsewhere
     }
     return result;
   }
@@ -81,14 +71,18 @@ class Items {
       return;
     }
     const int busy = (geometry_.spans + geometry_.warp_spans - 1) / geometry_.warp_spans;
-    const std::vector<int> sums = add_partials(round, busy);
+    const std::vector<int> sums = add_partials(out_, 0, busy, item_rows_, [&](int warp, int lane, int row) {
+      const Item of = item(number(round, lane));
+      const bool is_item = number(round, lane) < geometry_.finished_items;
+      return is_item ? partials_of(geometry_).at(warp, of.sample, of.unit * geometry_.gates + row) : -1;
+    });
     int carry = prepared.carry, word = kNoRegister;
     for (int unit = 0; unit < item_rows_ / geometry_.gates; ++unit) {
       const int h = cell(sums, unit * geometry_.gates, prepared, carry);
-      word = out_.operate(Operation::conversion, h, word);
+      word = out_.conversion(h, word);
     }
-    word = gated_ ? out_.operate(Operation::integer, word, out_.operate(Operation::shuffle, word)) : word;
-    const int at_state = out_.operate(Operation::integer, out_.operate(Operation::integer, prepared.place));
+    word = gated_ ? out_.integer(word, out_.operate(Operation::shuffle, word)) : word;
+    const int at_state = out_.integer(out_.integer(prepared.place));
     const std::int64_t state = step_.word_bytes * step_.state_words;
     const auto publish = [&](int steps_later, int value) {
       out_.access(Operation::global_store, 4, kNoRegister, value, [&](int lane) {
@@ -103,14 +97,14 @@ class Items {
                info(geometry_.network.precision).bytes * index;
       });
     };
-    publish(1, out_.operate(Operation::integer, word, at_state));
+    publish(1, out_.integer(word, at_state));
     if (geometry_.exchange == ExchangeProtocol::lamport) {
       publish(1 + kEmptiedAhead, kNoRegister);
     }
     if (gated_) {
       out_.access(Operation::shared_store, 4, kNoRegister, carry,
                   [&](int lane) { return at(DenseRegion::carry, 4, round, lane); });
-      out_.operate(Operation::integer, prepared.place);  // whether this was the sample's last step
+      out_.integer(prepared.place);  // whether this was the sample's last step
     }
     out_.flush();
   }
@@ -123,7 +117,7 @@ class Items {
         const std::int64_t byte = at(DenseRegion::items, 16, round, lane);
         return byte < 0 ? byte : byte + 8;
       });
-      const int from = out_.operate(Operation::integer, out_.operate(Operation::integer, place));
+      const int from = out_.integer(out_.integer(place));
       const int copies = geometry_.network.cell == Cell::gru ? 2 : 1;  // three gates in two words
       for (int i = 0; i < copies; ++i) {
         out_.access(Operation::async_copy, input_bytes_ / copies, kNoRegister, from, [&](int lane) {
@@ -167,52 +161,29 @@ class Items {
     const int i = number(round, lane);
     return i < geometry_.finished_items ? geometry_.memory.at(region) + std::int64_t{bytes} * i : -1;
   }
-  // The rows of an item, in the sums of the first `warps` warps.
-  std::vector<int> add_partials(int round, int warps) const {
-    const Partials partials(geometry_);
-    return add_halves(out_, 0, warps, [&](int warp) {
-      const int loads = geometry_.gates == 3 ? 3 : 1;
-      std::vector<int> rows;
-      for (int i = 0; i < loads; ++i) {
-        const int width = 4 * item_rows_ / loads;
-        const int to = out_.load(width, kNoRegister, [&](int lane) {
-          const Item of = item(number(round, lane));
-          const bool is_item = number(round, lane) < geometry_.finished_items;
-          return is_item ? partials.at(warp, of.sample, of.unit * geometry_.gates + i) : -1;
-        });
-        for (int row = 0; row < item_rows_ / loads; ++row) {
-          rows.push_back(to + row);
-        }
-      }
-      return rows;
-    });
-  }
 
   // The next h of the unit whose gates' sums are [first, first + gates).
   int cell(const std::vector<int>& sums, int first, const Prepared& prepared, int& carry) const {
     const auto of = [&](int gate) { return sums[static_cast<std::size_t>(first + gate)]; };
-    const auto x = [&](int) { return out_.operate(Operation::conversion, prepared.input); };
-    const auto total = [&](int gate) { return out_.operate(Operation::fp32, of(gate), x(gate)); };
-    const auto tanh = [&](int value) {
-      return out_.operate(Operation::fp32, out_.logistic(out_.operate(Operation::fp32, value)));
-    };
+    const auto x = [&](int) { return out_.conversion(prepared.input); };
+    const auto total = [&](int gate) { return out_.fp32(of(gate), x(gate)); };
     switch (geometry_.network.cell) {
       case Cell::relu: {
         const int h = total(0);
-        return out_.operate(Operation::integer, out_.operate(Operation::integer, h), h);
+        return out_.integer(out_.integer(h), h);
       }
       case Cell::tanh:
-        return tanh(total(0));
+        return out_.tanh(total(0));
       case Cell::lstm: {
-        const int added = out_.operate(Operation::fp32, out_.logistic(total(0)), tanh(total(2)));
-        carry = out_.operate(Operation::fp32, out_.logistic(total(1)), carry, added);
-        return out_.operate(Operation::fp32, out_.logistic(total(3)), tanh(carry));
+        const int added = out_.fp32(out_.logistic(total(0)), out_.tanh(total(2)));
+        carry = out_.fp32(out_.logistic(total(1)), carry, added);
+        return out_.fp32(out_.logistic(total(3)), out_.tanh(carry));
       }
       case Cell::gru: {
         const int reset = out_.logistic(total(0)), update = out_.logistic(total(1));
-        const int biased = out_.operate(Operation::fp32, of(2), prepared.bias);
-        const int candidate = tanh(out_.operate(Operation::fp32, reset, biased, x(2)));
-        carry = out_.operate(Operation::fp32, update, out_.operate(Operation::fp32, carry, candidate), candidate);
+        const int biased = out_.fp32(of(2), prepared.bias);
+        const int candidate = out_.tanh(out_.fp32(reset, biased, x(2)));
+        carry = out_.fp32(update, out_.fp32(carry, candidate), candidate);
         return carry;
       }
     }
@@ -291,13 +262,13 @@ class BitmapTiles {
     auto [tile, at] = tiles_[static_cast<std::size_t>(i)];
     const std::int64_t first = trace_.layout().geometry.memory.at(DenseRegion::tiles);
     for (int k = 0; k < kLaneWords; ++k) {
-      out.operate(Operation::integer, out.operate(Operation::integer));  // is it there, and where is the next one
+      out.integer(out.integer());  // is it there, and where is the next one
       out.access(Operation::shared_load, kWordBytes, to + k, kNoRegister, [&, of = tile, &at = at](int lane) {
         return has(of, lane, k) ? first + std::exchange(at[lane], at[lane] + kBankRowBytes) : -1;
       });
     }
-    out.operate(Operation::fp32);  // words that are not there: two of them at once
-    out.operate(Operation::fp32);
+    out.fp32();  // words that are not there: two of them at once
+    out.fp32();
   }
 
  private:
@@ -384,8 +355,7 @@ BlockTrace DenseTrace::write(int sm, bool polls) const {
     const Items items(out, layout_, step_, sm, warp);
     out.operate(Operation::other);  // the copies of this step's input
     const Items::Prepared prepared = items.prepare(0);
-    products.store_partials(
-        [partials = Partials(geometry), warp](int row, int sample) { return partials.at(warp, sample, row); });
+    products.store_partials(partials_of(geometry));
     out.barrier();
     out.branch();  // warps without items
     items.finish(0, prepared);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace onchip {
 
@@ -24,6 +25,39 @@ struct ProductShape {
 
   int groups() const { return (warp_spans + group_spans - 1) / group_spans; }
 };
+
+// Where warps' sums are in shared memory: float [warps][8 * sample tiles][rows with a gap].
+struct Partials {
+  std::int64_t begin = 0;
+  int row_tiles = 0, sample_tiles = 0;
+
+  int rows() const { return 16 * row_tiles + 4; }
+  std::int64_t warp_bytes() const { return std::int64_t{4} * 8 * sample_tiles * rows(); }
+  std::int64_t at(int warp, int sample, int row) const {
+    return begin + warp * warp_bytes() + std::int64_t{4} * (sample * rows() + row);
+  }
+};
+
+// An item's rows of the sums of `count` warps from warp `first` on, added up, halves first: their registers. `address`:
+// where a lane's first row is in a warp's sums, of three rows, which are loaded one by one, row i. Negative: nowhere.
+template <typename Address>
+std::vector<int> add_partials(WarpWriter& out, int first, int count, int rows, const Address& address) {
+  std::vector<int> sums;
+  if (count > 1) {
+    sums = add_partials(out, first, count / 2, rows, address);
+    const std::vector<int> others = add_partials(out, first + count / 2, count - count / 2, rows, address);
+    std::ranges::transform(sums, others, sums.begin(), [&](int sum, int other) { return out.fp32(sum, other); });
+    return sums;
+  }
+  const int loads = rows == 3 ? 3 : 1;
+  for (int i = 0; i < loads; ++i) {
+    const int to = out.load(4 * rows / loads, kNoRegister, [&](int lane) { return address(first, lane, i); });
+    for (int row = 0; row < rows / loads; ++row) {
+      sums.push_back(to + row);
+    }
+  }
+  return sums;
+}
 
 class Products {
  public:
@@ -78,20 +112,21 @@ class Products {
     out_.flush();
   }
 
-  // The sums of all chains, two rows of a sample at once; `address`: of a row and a sample in shared memory.
-  void store_partials(const std::function<std::int64_t(int row, int sample)>& address) const {
+  // The sums of all chains, two rows of a sample at once.
+  void store_partials(const Partials& partials) const {
     for (int row = 0; row < shape_.row_tiles; ++row) {
       for (int j = 0; j < shape_.sample_tiles; ++j) {
         int total = sum(0, row, j);
         for (int chain = 1; chain < shape_.chains; ++chain) {
           for (int k = 0; k < 4; ++k) {
-            const int added = out_.operate(Operation::fp32, total, sum(chain, row, j));
+            const int added = out_.fp32(total, sum(chain, row, j));
             total = k == 3 ? added : total;
           }
         }
         for (int k = 0; k < 2; ++k) {
-          out_.access(Operation::shared_store, 8, kNoRegister, total,
-                      [&](int lane) { return address(lane / 4 * 2 + 16 * row, lane % 4 * 2 + kTileSamples * j + k); });
+          out_.access(Operation::shared_store, 8, kNoRegister, total, [&](int lane) {
+            return partials.at(warp_, lane % 4 * 2 + kTileSamples * j + k, lane / 4 * 2 + 16 * row);
+          });
         }
       }
     }
@@ -127,10 +162,9 @@ class Products {
       int of_load = after;
       for (int word = 0; word < kStateLoadBytes / kStateWordBytes; word += 2) {
         const int from = is_there ? kNoRegister : state_register(group, i) + word;
-        of_load = out_.operate(Operation::integer, of_load, from, is_there ? kNoRegister : from + 1);
+        of_load = out_.integer(of_load, from, is_there ? kNoRegister : from + 1);
       }
-      largest = i % 2 == 0 ? out_.operate(Operation::integer, largest, of_load)
-                           : out_.operate(Operation::integer, largest, of_load);
+      largest = i % 2 == 0 ? out_.integer(largest, of_load) : out_.integer(largest, of_load);
     }
     out_.branch(out_.operate(Operation::other, largest));
   }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace onchip {
@@ -365,44 +366,13 @@ void add_emission(SmBody& body, int line_words, std::int32_t word, double cycle)
   body.cycles = std::max(body.cycles, cycle);
 }
 
-ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,
-                         const ExchangeOptions& options) {
-  std::vector<double> released(bodies.size(), 0.0);
-  ExchangeRun result;
-  double first = 0;
-  for (int step = 0; step < options.warmup_steps + options.steps; ++step) {
-    Exchange exchange(chip, shape, bodies.size(), *std::min_element(released.begin(), released.end()));
-    std::vector<double> emitted;
-    for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
-      for (const Emission& emission : bodies[sm].emissions) {
-        exchange.store(static_cast<int>(sm), emission.first_word, emission.words, released[sm] + emission.cycle);
-      }
-      for (std::size_t w = 0; w < bodies[sm].warp_end.size(); ++w) {
-        exchange.begin(static_cast<int>(sm), static_cast<int>(w), released[sm] + bodies[sm].warp_end[w]);
-      }
-      emitted.push_back(released[sm] + bodies[sm].cycles);
-    }
-    std::vector<double> next(bodies.size(), *std::max_element(emitted.begin(), emitted.end()));
-    if (!options.free) {
-      next = exchange.run();
-      result.polls = static_cast<double>(exchange.polls()) / static_cast<double>(bodies.size());
-    }
-    if (step == options.warmup_steps) {
-      first = mean(released);
-      result.first_released = released;
-      result.last_emitted = emitted;
-      result.next_released = next;
-    }
-    released = std::move(next);
-  }
-  result.step_cycles = (mean(released) - first) / options.steps;
-  return result;
-}
+namespace {
 
-PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
-                           const ExchangeOptions& options) {
+// is_pipelined: an SM computes its next pass as soon as it has done with one; else once the next state is there.
+ExchangeRun run_passes(const Chip& chip, const ExchangeShape& shape, std::span<const std::vector<SmBody>> bodies,
+                       bool is_pipelined, const ExchangeOptions& options) {
   const std::size_t passes = bodies.size(), sms = bodies.front().size();
-  PipelinedRun result;
+  ExchangeRun result;
   std::vector<std::vector<double>> released(passes, std::vector<double>(sms));
   std::vector<double> computed(sms), fetched(sms);  // until when the SM's warps of either kind are busy
   double first = 0;
@@ -436,6 +406,7 @@ PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const s
         polls += exchange.polls();
       }
       fetched = next;
+      computed = is_pipelined ? computed : next;
       if (is_first) {
         result.begun.push_back(begun);
         result.emitted.push_back(emitted);
@@ -447,6 +418,18 @@ PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const s
   }
   result.step_cycles = (mean(computed) - first) / options.steps;
   return result;
+}
+
+}  // namespace
+
+ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,
+                         const ExchangeOptions& options) {
+  return run_passes(chip, shape, {&bodies, 1}, false, options);
+}
+
+ExchangeRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
+                          const ExchangeOptions& options) {
+  return run_passes(chip, shape, bodies, true, options);
 }
 
 // ---- its microbenchmark ---------------------------------------------------------------------------------------------
@@ -482,7 +465,7 @@ WarpTrace body(const ExchangeBench& bench, int warp) {
     const int emitted = out.load(kWordBytes, kNoRegister, word(bench.state_bytes));
     int changed = kNoRegister;
     for (int i = 0; i < 24; ++i) {  // a multiplication and a mask for each element, all before the stores
-      changed = out.operate(Operation::integer, read + i % 4);
+      changed = out.integer(read + i % 4);
     }
     out.flush();
     out.access(Operation::global_store, kWordBytes, kNoRegister, emitted, word(0));
@@ -507,17 +490,12 @@ double simulate_exchange_bench(const Chip& chip, const ExchangeBench& bench, con
   const int line_words = line_words_for(own);
   std::vector<SmBody> bodies(static_cast<std::size_t>(bench.sms));
   for (std::size_t sm = 0; sm < bodies.size(); ++sm) {
-    for (const std::int64_t end : run.warp_end) {
-      bodies[sm].warp_end.push_back(static_cast<double>(end));
-    }
-    for (const IssueEvent& store : run.global_stores) {
-      const WarpTrace& warp = block.warps[store.warp];
-      for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {
-        if (const auto word = static_cast<int>(address / kWordBytes); word < own) {
-          add_emission(bodies[sm], line_words, static_cast<int>(sm) * own + word, static_cast<double>(store.cycle));
-        }
+    bodies[sm].warp_end.assign(run.warp_end.begin(), run.warp_end.end());
+    for_each_stored(block, run, [&](std::uint64_t address, double cycle) {
+      if (const auto word = static_cast<int>(address / kWordBytes); word < own) {
+        add_emission(bodies[sm], line_words, static_cast<int>(sm) * own + word, cycle);
       }
-    }
+    });
   }
   const ExchangeShape shape{.state_words = words,
                             .threads = bench.threads,

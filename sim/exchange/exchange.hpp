@@ -95,17 +95,6 @@ struct ExchangeOptions {
 };
 
 struct ExchangeRun {
-  double step_cycles = 0;              // mean over the steps after the warm-up
-  std::vector<double> first_released;  // [SMs]: the barrier after staging of the first counted step
-  std::vector<double> last_emitted;    // [SMs]: in that step
-  std::vector<double> next_released;   // [SMs]: the barrier after staging of the step after
-  double polls = 0;                    // of lines, per step and SM
-};
-
-// Where passes are pipelined (kernels/sparse/pipeline.cuh): the parts of a state are computed one after another, each
-// as soon as the SM has it and has done with the one before; then warps that do nothing else fetch the same part of the
-// next state, part after part. Each part is an exchange of its own.
-struct PipelinedRun {
   double step_cycles = 0;  // mean over the steps after the warm-up
   // [passes][SMs], of the first counted step: when the body begins, when its last word is emitted, and when the next
   // state's part is there.
@@ -113,12 +102,17 @@ struct PipelinedRun {
   double polls = 0;  // of lines, per step and SM
 };
 
+// Where passes are pipelined (kernels/sparse/pipeline.cuh): the parts of a state are computed one after another, each
+// as soon as the SM has it and has done with the one before; then warps that do nothing else fetch the same part of the
+// next state, part after part. Each part is an exchange of its own.
+//
 // `bodies`: [passes][SMs], their emissions counted from the first word of the pass; `warp_end` is when the warps that
 // fetch may begin. `shape`: of one pass.
-PipelinedRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
-                           const ExchangeOptions& options = {});
+ExchangeRun run_pipelined(const Chip& chip, const ExchangeShape& shape, const std::vector<std::vector<SmBody>>& bodies,
+                          const ExchangeOptions& options = {});
 
-// Every word of the state is emitted by one SM; those that none emits are there from the start.
+// One pass, whose SMs go on when the next state is there. Every word of the state is emitted by one SM; those that none
+// emits are there from the start.
 ExchangeRun run_exchange(const Chip& chip, const ExchangeShape& shape, const std::vector<SmBody>& bodies,
                          const ExchangeOptions& options = {});
 

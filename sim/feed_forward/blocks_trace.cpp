@@ -87,8 +87,8 @@ class Warp {
         }
       }
       add_remainder(layer, last, source, sums);
-      const int bias = out_.operate(Operation::fp32, bias_register(last));
-      out_.operate(Operation::fp32, bias_register(last));
+      const int bias = out_.fp32(bias_register(last));
+      out_.fp32(bias_register(last));
       out_.operate(tile_.in_place ? Operation::integer : Operation::fp32, destination_register(last));
       fetch_behind(last);
       const std::vector<int> words = outputs(sums, bias);
@@ -99,7 +99,7 @@ class Warp {
     if (tile_.in_place) {
       out_.barrier();
       for (int b = 0; b < geometry_.warp_blocks; ++b) {
-        out_.operate(Operation::fp32, out_.operate(Operation::integer));  // the address
+        out_.fp32(out_.integer());  // the address
         store(layer, last_record(b), target, std::vector<int>(static_cast<std::size_t>(tile_.groups), kNoRegister));
       }
     }
@@ -173,16 +173,13 @@ class Warp {
       const int condition = out_.integers(2, input_register(record, t));
       int at = condition;
       for (int i = 0; i < 3; ++i) {
-        at = out_.operate(Operation::fp32, at);
+        at = out_.fp32(at);
       }
       out_.operate(Operation::other);  // the warp together
       for (std::size_t m = 0; m < all.size(); ++m) {
-        if (is_same) {
-          out_.idle_access(Operation::matrix_load, 16, matrix_register(m), at);
-        } else {
-          out_.access(Operation::matrix_load, 16, matrix_register(m), at,
-                      [&](int lane) { return address(source, all[m], lane, places); });
-        }
+        out_.access(
+            Operation::matrix_load, 16, matrix_register(m), at,
+            [&](int lane) { return is_same ? -1 : address(source, all[m], lane, places); }, /*anyway=*/true);
       }
       out_.operate(Operation::other);
       for (int word = 0; word < tile_.words; ++word) {
@@ -223,11 +220,11 @@ class Warp {
         return rows_at + kRecordWeights / 2 + lane * std::int64_t{parts_.place_bytes};
       });
       copy_record(taken_ + kRemainderRing);
-      const int at = out_.operate(Operation::fp32, places);
+      const int at = out_.fp32(places);
       rows = out_.integers(3, rows);
       int tile = kNoRegister;
       for (int half = 0; half < kRecordWeights / 4; ++half) {
-        tile = out_.operate(Operation::integer, out_.operate(Operation::integer, rows), halves + half / 2);
+        tile = out_.integer(out_.integer(rows), halves + half / 2);
       }
       for (int g = 0; g < tile_.groups; ++g) {
         for (int word = 0; word < tile_.words; ++word) {
@@ -250,7 +247,7 @@ class Warp {
     std::vector<int> values;
     for (const int sum : sums) {
       for (int i = 0; i < kValues; ++i) {
-        values.push_back(out_.operate(Operation::fp32, sum, bias));
+        values.push_back(out_.fp32(sum, bias));
       }
     }
     const auto each = [&](Operation operation) {
@@ -261,7 +258,7 @@ class Warp {
     const auto packed = [&] {
       std::vector<int> pairs;
       for (std::size_t i = 0; i < values.size(); i += 2) {
-        pairs.push_back(out_.operate(Operation::conversion, values[i], values[i + 1]));
+        pairs.push_back(out_.conversion(values[i], values[i + 1]));
       }
       return pairs;
     };
@@ -272,7 +269,7 @@ class Warp {
     std::vector<int> pairs = packed();
     if (tile_.words == 2) {
       for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = out_.operate(Operation::fp32, values[i], out_.operate(Operation::conversion, pairs[i / 2]));
+        values[i] = out_.fp32(values[i], out_.conversion(pairs[i / 2]));
       }
       pairs = packed();
     }
@@ -304,8 +301,6 @@ class Warp {
 
 // ---- counts ---------------------------------------------------------------------------------------------------------
 
-constexpr int kLayersAtOnce = 8;
-
 // Layers of a trace, by its barriers.
 void count(const BlockTrace& block, int barriers_of_a_layer, const BankGeometry& geometry,
            std::span<LayerCounts> layers) {
@@ -329,20 +324,6 @@ void count(const BlockTrace& block, int barriers_of_a_layer, const BankGeometry&
       }
     }
   }
-}
-
-// Calls of(first, layers) for a few layers at a time, of which the first is only there to ask for the weights of the
-// next.
-template <typename Of>
-void in_chunks(int first_layer, int end_layer, int threads, Of&& of) {
-  const int chunks = (end_layer - first_layer + kLayersAtOnce - 1) / kLayersAtOnce;
-  parallel_for(chunks, threads, [&](int chunk) {
-    const int first = first_layer + chunk * kLayersAtOnce, end = std::min(end_layer, first + kLayersAtOnce);
-    std::vector<int> layers(static_cast<std::size_t>(end - first) + 1);
-    std::iota(layers.begin(), layers.end(), first - 1);
-    layers[0] = std::max(layers[0], 0);
-    of(first - first_layer, std::move(layers));
-  });
 }
 
 }  // namespace
@@ -373,11 +354,18 @@ std::vector<LayerCounts> count_blocks(const Chip& chip, const BlocksLayout& layo
                                       int first_layer, int end_layer, int threads) {
   std::vector<LayerCounts> result(static_cast<std::size_t>(end_layer - first_layer));
   const int ahead = weights_ahead(chip, layout.geometry, tile);
-  in_chunks(first_layer, end_layer, threads, [&](int first, std::vector<int> layers) {
+  // A few layers at a time, and one before them, which is only there to ask for their weights.
+  constexpr int kLayersAtOnce = 8;
+  const int chunks = (end_layer - first_layer + kLayersAtOnce - 1) / kLayersAtOnce;
+  parallel_for(chunks, threads, [&](int chunk) {
+    const int first = first_layer + chunk * kLayersAtOnce, end = std::min(end_layer, first + kLayersAtOnce);
+    std::vector<int> layers(static_cast<std::size_t>(end - first) + 1);
+    std::iota(layers.begin(), layers.end(), first - 1);
+    layers[0] = std::max(layers[0], 0);
     std::vector<LayerCounts> runs(layers.size());
     const BlocksTrace trace(layout, tile, std::move(layers), ahead);
     count(trace.block(0), trace.barriers_of_a_layer(), bank_geometry(chip), runs);
-    std::copy(runs.begin() + 1, runs.end(), result.begin() + first);
+    std::copy(runs.begin() + 1, runs.end(), result.begin() + (first - first_layer));
   });
   return result;
 }

@@ -197,24 +197,17 @@ class Scheduler {
   template <typename CanIssue>
   int choose(CanIssue&& can_issue) {
     const std::size_t count = warps_.size();
-    if (policy_ != Scheduling::round_robin) {
-      if (last_ < count && can_issue(warps_[last_])) {
-        return warps_[last_];
-      }
-      for (std::size_t n = 0; n < count; ++n) {
-        const std::size_t i = policy_ == Scheduling::greedy_then_oldest ? n : count - 1 - n;
-        if (i != last_ && can_issue(warps_[i])) {
-          last_ = i;
-          return warps_[i];
-        }
-      }
-      return -1;
+    const bool is_greedy = policy_ != Scheduling::round_robin;
+    if (is_greedy && last_ < count && can_issue(warps_[last_])) {
+      return warps_[last_];
     }
-    for (std::size_t i = 1; i <= count; ++i) {
-      const std::size_t next = (last_ + i) % count;
-      if (can_issue(warps_[next])) {
-        last_ = next;
-        return warps_[next];
+    for (std::size_t n = 0; n < count; ++n) {
+      const std::size_t i = policy_ == Scheduling::greedy_then_oldest     ? n
+                            : policy_ == Scheduling::greedy_then_youngest ? count - 1 - n
+                                                                          : (last_ + 1 + n) % count;
+      if ((!is_greedy || i != last_) && can_issue(warps_[i])) {
+        last_ = i;
+        return warps_[i];
       }
     }
     return -1;

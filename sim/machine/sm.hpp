@@ -95,6 +95,17 @@ struct SmRun {
   SmRun& operator+=(const SmRun& after);
 };
 
+// Calls of(address, cycle) for each address of the global stores.
+template <typename Of>
+void for_each_stored(const BlockTrace& block, const SmRun& run, Of&& of) {
+  for (const IssueEvent& store : run.global_stores) {
+    const WarpTrace& warp = block.warps[store.warp];
+    for (const std::uint64_t address : warp.addresses_of(warp.instructions[store.instruction])) {
+      of(address, static_cast<double>(store.cycle));
+    }
+  }
+}
+
 // An instruction that accesses shared memory, for the banks.
 SharedAccess shared_access(const WarpTrace& warp, const Instruction& instruction);
 

@@ -51,6 +51,11 @@ class WarpWriter {
   int operate(Operation operation, int a = kNoRegister, int b = kNoRegister, int c = kNoRegister) {
     return operate(operation, temporary(), {a, b, c, kNoRegister});
   }
+  int fp32(int a = kNoRegister, int b = kNoRegister, int c = kNoRegister) { return operate(Operation::fp32, a, b, c); }
+  int integer(int a = kNoRegister, int b = kNoRegister, int c = kNoRegister) {
+    return operate(Operation::integer, a, b, c);
+  }
+  int conversion(int a, int b = kNoRegister) { return operate(Operation::conversion, a, b); }
   // `count` integer operations, each on the result of the one before.
   int integers(int count, int on = kNoRegister) {
     for (int i = 0; i < count; ++i) {
@@ -64,9 +69,9 @@ class WarpWriter {
       operate(i % 2 ? Operation::integer : Operation::fp32);
     }
   }
-  // `address`: of a lane; negative: the lane is not active.
+  // `address`: of a lane; negative: the lane is not active. What no lane does is left out, unless it is issued anyway.
   template <typename Address>
-  void access(Operation operation, int width, int destination, int source, Address&& address) {
+  void access(Operation operation, int width, int destination, int source, Address&& address, bool anyway = false) {
     Instruction instruction;
     instruction.operation = operation;
     instruction.width = static_cast<std::uint8_t>(width);
@@ -81,19 +86,9 @@ class WarpWriter {
         addresses[active++] = static_cast<std::uint64_t>(at);
       }
     }
-    if (active > 0) {
+    if (active > 0 || anyway) {
       line_.add(instruction, {addresses.data(), active});
     }
-  }
-  // An access that no lane makes.
-  void idle_access(Operation operation, int width, int destination, int source) {
-    Instruction instruction;
-    instruction.operation = operation;
-    instruction.width = static_cast<std::uint8_t>(width);
-    instruction.destination = static_cast<Register>(destination);
-    instruction.sources[0] = static_cast<Register>(source);
-    instruction.mask = 0;
-    line_.add(instruction);
   }
   template <typename Address>
   int load(int width, int source, Address&& address) {
@@ -107,6 +102,7 @@ class WarpWriter {
     const int e = operate(Operation::special, operate(Operation::fp32, value));
     return operate(Operation::special, operate(Operation::fp32, e));
   }
+  int tanh(int value) { return fp32(logistic(fp32(value))); }
 
   // A comparison of `on` and a branch, across which nothing is moved.
   void branch(int on = kNoRegister) {
@@ -151,19 +147,5 @@ class WarpWriter {
   WarpTrace line_, trace_;
   int next_ = 0;
 };
-
-// The rows of `count` warps' sums from warp `first` on, added up, halves first. `load(warp)`: the registers of one's.
-template <typename Load>
-std::vector<int> add_halves(WarpWriter& out, int first, int count, const Load& load) {
-  if (count == 1) {
-    return load(first);
-  }
-  std::vector<int> rows = add_halves(out, first, count / 2, load);
-  const std::vector<int> others = add_halves(out, first + count / 2, count - count / 2, load);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    rows[row] = out.operate(Operation::fp32, rows[row], others[row]);
-  }
-  return rows;
-}
 
 }  // namespace onchip

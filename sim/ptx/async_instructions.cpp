@@ -118,17 +118,6 @@ void write_barrier(const SharedPlace& place, int lane, Barrier barrier) {
   std::memset(&place.block->written[place.at], kWritten, 8);
 }
 
-void arrive(Warp& warp, const Instruction& i, int lane, s32 bytes) {
-  const SharedPlace place = barrier_place(warp, lane, address_of(warp, i, 1, 0, lane));
-  Barrier barrier = read_barrier(place, lane);
-  if (barrier.pending == 0) {
-    throw LaneFault{lane, "more threads arrive at an mbarrier than it expects"};
-  }
-  barrier.bytes += bytes;
-  --barrier.pending;
-  write_barrier(place, lane, barrier);
-}
-
 void mbarrier_init(Warp& warp, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {
     const u32 count = warp.lanes<u32>(i.at[1])[lane];
@@ -139,14 +128,18 @@ void mbarrier_init(Warp& warp, const Instruction& i, u32 lanes) {
   });
 }
 
-// _, [barrier]
+// _, [barrier]; bytes, if there
 void mbarrier_arrive(Warp& warp, const Instruction& i, u32 lanes) {
-  for_lanes(lanes, [&](int lane) { arrive(warp, i, lane, 0); });
-}
-
-// _, [barrier], bytes
-void mbarrier_arrive_expect(Warp& warp, const Instruction& i, u32 lanes) {
-  for_lanes(lanes, [&](int lane) { arrive(warp, i, lane, static_cast<s32>(warp.lanes<u32>(i.at[2])[lane])); });
+  for_lanes(lanes, [&](int lane) {
+    const SharedPlace place = barrier_place(warp, lane, address_of(warp, i, 1, 0, lane));
+    Barrier barrier = read_barrier(place, lane);
+    if (barrier.pending == 0) {
+      throw LaneFault{lane, "more threads arrive at an mbarrier than it expects"};
+    }
+    barrier.bytes += i.operands > 2 ? static_cast<s32>(warp.lanes<u32>(i.at[2])[lane]) : 0;
+    --barrier.pending;
+    write_barrier(place, lane, barrier);
+  });
 }
 
 // p, [barrier], parity
@@ -156,8 +149,7 @@ void mbarrier_wait_parity(Warp& warp, const Instruction& i, u32 lanes) {
     const Barrier barrier = read_barrier(barrier_place(warp, lane, address_of(warp, i, 1, 0, lane)), lane);
     ended |= u32{barrier.phase != (warp.lanes<u32>(i.at[2])[lane] & 1)} << lane;
   });
-  u32& to = *warp.lanes<u32>(i.at[0]);
-  to = (to & ~lanes) | ended;
+  write_predicate(warp, i.at[0], ended, lanes);
 }
 
 // Puts bytes where they belong, and counts them at the mbarrier of the instruction's last operand, which is `which` of
@@ -225,7 +217,7 @@ std::vector<InstructionRow> async_rows() {
       {"mapa.shared::cluster.u32", as("Www", mapa)},
       {"mbarrier.init.shared::cta.b64 mbarrier.init.shared.b64", as("[w", mbarrier_init)},
       {"mbarrier.arrive.shared::cta.b64 mbarrier.arrive.shared.b64", as("_[", mbarrier_arrive)},
-      {"mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.arrive.expect_tx.shared.b64", as("_[w", mbarrier_arrive_expect)},
+      {"mbarrier.arrive.expect_tx.shared::cta.b64 mbarrier.arrive.expect_tx.shared.b64", as("_[w", mbarrier_arrive)},
       {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64 mbarrier.test_wait.parity.shared::cta.b64", as("P[w", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
       {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 mbarrier.try_wait.parity.shared::cta.b64", as("P[ww", mbarrier_wait_parity, Flow::plain, /*polls=*/true)},
   };

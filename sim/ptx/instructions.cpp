@@ -98,7 +98,7 @@ std::vector<InstructionRow> bit_rows() {
       {"shf.r.wrap.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) >> (c & 31)); }>()},
       {"shf.l.clamp.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) << std::min(c, 32u) >> 32); }>()},
       {"shf.r.clamp.b32", each<[](u32 a, u32 b, u32 c) -> u32 { return static_cast<u32>((u64{b} << 32 | a) >> std::min(c, 32u)); }>()},
-      {"bfi.b64", each<[](u64 a, u64 b, u32 c, u32 d) -> u64 { return insert_long_bits(a, b, c, d); }>()},
+      {"bfi.b64", each<[](u64 a, u64 b, u32 c, u32 d) -> u64 { return insert_bits(a, b, c, d); }>()},
       {"bfi.b32", each<[](u32 a, u32 b, u32 c, u32 d) -> u32 { return insert_bits(a, b, c, d); }>()},
       {"bfe.u32", each<[](u32 a, u32 b, u32 c) -> u32 { return extract_bits(a, b, c, false); }>()},
       {"bfe.s32", each<[](u32 a, u32 b, u32 c) -> u32 { return extract_bits(a, b, c, true); }>()},
@@ -259,6 +259,16 @@ std::vector<InstructionRow> order_rows() {
 // clang-format on
 // NOLINTEND
 
+std::vector<std::string_view> split_at(char between, std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(between, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 using Table = std::unordered_map<std::string, std::vector<Meaning>>;
 
 const Table& table() {
@@ -267,11 +277,8 @@ const Table& table() {
     for (const auto& part : {integer_rows(), bit_rows(), float_rows(), comparison_rows(), conversion_rows(),
                              move_rows(), order_rows(), warp_rows(), async_rows()}) {
       for (const InstructionRow& row : part) {
-        const std::string_view opcodes = row.opcodes;
-        for (std::size_t begin = 0; begin < opcodes.size();) {
-          const std::size_t end = std::min(opcodes.find(' ', begin), opcodes.size());
-          rows[std::string(opcodes.substr(begin, end - begin))].push_back(row.meaning);
-          begin = end + 1;
+        for (const std::string_view opcode : split_at(' ', row.opcodes)) {
+          rows[std::string(opcode)].push_back(row.meaning);
         }
       }
     }
@@ -281,6 +288,19 @@ const Table& table() {
 }
 
 }  // namespace
+
+int type_bytes(std::string_view type) {
+  if (type.size() < 2 || std::string_view("busf").find(type[0]) == std::string_view::npos) {
+    return 0;
+  }
+  const std::string_view bits = type.substr(1);
+  return bits == "8"                       ? 1
+         : bits == "16"                    ? 2
+         : bits == "32"                    ? 4
+         : bits == "64"                    ? 8
+         : bits == "128" && type[0] == 'b' ? 16
+                                           : 0;
+}
 
 bool fits(std::string_view form, std::string_view operands) {
   return std::ranges::equal(form, operands, [](char wanted, char given) {
@@ -302,13 +322,7 @@ std::optional<Meaning> find_meaning(std::string_view opcode, std::string_view op
     }
     return std::nullopt;
   }
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= opcode.size();) {
-    const std::size_t end = std::min(opcode.find('.', begin), opcode.size());
-    parts.push_back(opcode.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  std::optional<Meaning> meaning = memory_meaning(parts, operands);
+  std::optional<Meaning> meaning = memory_meaning(split_at('.', opcode), operands);
   known = meaning.has_value();
   return meaning && fits(meaning->form, operands) ? meaning : std::nullopt;
 }

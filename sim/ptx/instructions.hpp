@@ -15,13 +15,7 @@ namespace onchip::ptx {
 // What an opcode with operands of a form does. A form has a letter for each operand: h, w, q, x for registers or
 // immediates of 2, 4, 8, 16 bytes, p for predicates, upper case if written; [ for an address; # for a number that must
 // be known; _ for a sink; { } around vectors, | between two results.
-struct Meaning {
-  Execute execute = nullptr;
-  Flow flow = Flow::plain;
-  Space space = Space::generic;
-  std::uint8_t bytes = 0, count = 0, register_bytes = 0;
-  Access access = Access::none;
-  bool is_signed = false, polls = false, needs_warp = false;
+struct Meaning : Effect {
   std::string form;
 };
 
@@ -35,12 +29,7 @@ bool fits(std::string_view form, std::string_view operands);
 // ---- how the tables say it ------------------------------------------------------------------------------------------
 
 inline Meaning as(std::string form, Execute execute, Flow flow = Flow::plain, bool polls = false) {
-  Meaning meaning;
-  meaning.execute = execute;
-  meaning.flow = flow;
-  meaning.form = std::move(form);
-  meaning.polls = polls;
-  return meaning;
+  return {{.execute = execute, .flow = flow, .polls = polls}, std::move(form)};
 }
 
 // Of shared memory, of so many matrices if it is of them.
@@ -59,6 +48,9 @@ struct InstructionRow {
 // Those of warp_instructions.cpp and async_instructions.cpp.
 std::vector<InstructionRow> warp_rows();
 std::vector<InstructionRow> async_rows();
+
+// Bytes of "b32" and its like; 0: no type of numbers.
+int type_bytes(std::string_view type);
 
 // A register's bytes into another: st.param and ld.param of a function's parameters. `bytes` of it count.
 void copy_parameter(Warp& warp, const Instruction& instruction, u32 lanes);

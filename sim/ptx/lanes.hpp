@@ -30,6 +30,12 @@ inline void write_lanes(T* to, const T (&values)[kLanes], u32 lanes) {
   }
 }
 
+// Of a predicate, the bits of the mask's lanes.
+inline void write_predicate(Warp& warp, u32 at, u32 bits, u32 lanes) {
+  u32& to = *warp.lanes<u32>(at);
+  to = (to & ~lanes) | (bits & lanes);
+}
+
 // Calls f(lane) for each lane of the mask.
 template <typename F>
 inline void for_lanes(u32 lanes, F f) {
@@ -68,8 +74,7 @@ struct Applied {
     for (int lane = 0; lane < kLanes; ++lane) {
       bits |= u32{kOf(warp.lanes<Operands>(i.at[kAt + 1])[lane]...)} << lane;
     }
-    u32& to = *warp.lanes<u32>(i.at[0]);
-    to = (to & ~lanes) | (bits & lanes);
+    write_predicate(warp, i.at[0], bits, lanes);
   }
   static void run(Warp& warp, const Instruction& i, u32 lanes) {
     if constexpr (std::is_same_v<R, bool>) {
@@ -82,10 +87,8 @@ struct Applied {
 
 template <auto kOf, typename L, typename R, typename... Operands>
 Meaning applied(R (L::*)(Operands...) const) {
-  Meaning meaning;
-  meaning.execute = Applied<kOf, R, Operands...>::run;
-  meaning.form = Applied<kOf, R, Operands...>::form(std::is_same_v<R, bool>);
-  return meaning;
+  using Of = Applied<kOf, R, Operands...>;
+  return as(Of::form(std::is_same_v<R, bool>), Of::run);
 }
 
 }  // namespace detail
@@ -99,9 +102,8 @@ Meaning each() {
 // One of predicates, all lanes at once.
 template <auto kOf>
 void predicates(Warp& warp, const Instruction& i, u32 lanes) {
-  u32& to = *warp.lanes<u32>(i.at[0]);
   const u32 a = *warp.lanes<u32>(i.at[1]), b = i.operands > 2 ? *warp.lanes<u32>(i.at[2]) : 0;
-  to = (to & ~lanes) | (kOf(a, b) & lanes);
+  write_predicate(warp, i.at[0], kOf(a, b), lanes);
 }
 
 // ---- what single lanes compute: the arithmetic of PTX where it is not that of C++ -----------------------------------
@@ -127,16 +129,10 @@ constexpr T remainder_of(T a, T b) {
 constexpr u32 bits_below(u32 count) {
   return count >= 32 ? ~0u : (1u << count) - 1;
 }
-constexpr u32 insert_bits(u32 a, u32 into, u32 first, u32 count) {
-  first &= 255;
-  const u32 mask = first >= 32 ? 0 : bits_below(count & 255) << first;
-  return (into & ~mask) | (shift_left(a, first) & mask);
-}
-constexpr u64 insert_long_bits(u64 a, u64 into, u32 first, u32 count) {
-  first &= 255;
-  count &= 255;
-  const u64 ones = count >= 64 ? ~u64{0} : (u64{1} << count) - 1, mask = first >= 64 ? 0 : ones << first;
-  return (into & ~mask) | (shift_left(a, first) & mask);
+template <typename T>
+constexpr T insert_bits(T a, T into, u32 first, u32 count) {
+  const T mask = shift_left(static_cast<T>(shift_left(T{1}, count & 255) - 1), first & 255);
+  return (into & ~mask) | (shift_left(a, first & 255) & mask);
 }
 constexpr u32 extract_bits(u32 a, u32 first, u32 count, bool is_signed) {
   first &= 255;
@@ -192,6 +188,14 @@ T truncated(float value) {
          : whole >= kHigh ? std::numeric_limits<T>::max()
                           : static_cast<T>(whole);
 }
+
+// What atomics and reductions make of two values.
+inline constexpr auto kAdded = [](auto a, auto b) { return a + b; };
+inline constexpr auto kSmaller = [](auto a, auto b) { return std::min(a, b); };
+inline constexpr auto kLarger = [](auto a, auto b) { return std::max(a, b); };
+inline constexpr auto kBoth = [](auto a, auto b) { return a & b; };
+inline constexpr auto kEither = [](auto a, auto b) { return a | b; };
+inline constexpr auto kDiffer = [](auto a, auto b) { return a ^ b; };
 
 // ---- moves ----------------------------------------------------------------------------------------------------------
 

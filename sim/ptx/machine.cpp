@@ -52,26 +52,33 @@ namespace {
 // Instructions of a warp before the next one's turn.
 constexpr int kTurn = 512;
 
-u64 special_value(Special which, const Block& block, const Warp& warp, int lane) {
+// The last ones are of dimensions that no launch has.
+constexpr std::size_t kFlat = 8;
+u64 special_value(u64 which, const Block& block, const Warp& warp, int lane) {
   const Launch& launch = block.grid.launch;
   const std::size_t in_cluster = block.cluster.blocks.size();
   const u32 one = 1u << lane, below = one - 1;
   const auto of = [](int value) { return static_cast<u64>(value); };
-  const std::array<u64, kSpecials> values{of(kLanes * warp.number + lane),
-                                          of(launch.threads),
-                                          of(block.number),
-                                          of(launch.blocks),
-                                          of(lane),
-                                          of(warp.number),
-                                          of(block.rank),
-                                          in_cluster,
-                                          of(block.number) / in_cluster,
-                                          one,
-                                          below,
-                                          one | below,
-                                          u32{~(one | below)},
-                                          u32{~below}};
-  return values[static_cast<std::size_t>(which)];
+  if (which >= kSpecials.size() - kFlat) {
+    return which < kSpecials.size() - kFlat / 2 ? 1 : 0;  // how many there are, and which
+  }
+  const std::array<u64, kSpecials.size() - kFlat> values{of(kLanes * warp.number + lane),
+                                                         of(launch.threads),
+                                                         of(block.number),
+                                                         of(launch.blocks),
+                                                         of(lane),
+                                                         of(warp.number),
+                                                         of(block.rank),
+                                                         of(block.rank),
+                                                         in_cluster,
+                                                         in_cluster,
+                                                         of(block.number) / in_cluster,
+                                                         one,
+                                                         below,
+                                                         one | below,
+                                                         u32{~(one | below)},
+                                                         u32{~below}};
+  return values[which];
 }
 
 // The registers that are the same in every warp. What the kernel has not written is garbage, as on a GPU.
@@ -96,8 +103,7 @@ void fill(Warp& warp, const std::vector<std::byte>& common) {
   for (const Filling& filling : warp.block.grid.kernel.fillings) {
     if (filling.what == Filling::What::special) {
       for (int lane = 0; lane < kLanes; ++lane) {
-        warp.lanes<u32>(filling.at)[lane] =
-            static_cast<u32>(special_value(static_cast<Special>(filling.value), warp.block, warp, lane));
+        warp.lanes<u32>(filling.at)[lane] = static_cast<u32>(special_value(filling.value, warp.block, warp, lane));
       }
     }
   }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -14,11 +16,8 @@ namespace onchip::ptx {
 // ---- places ---------------------------------------------------------------------------------------------------------
 
 std::string hex(u64 value) {
-  std::string digits;
-  do {
-    digits.insert(digits.begin(), "0123456789abcdef"[value & 15]);
-  } while ((value >>= 4) != 0);
-  return "0x" + digits;
+  char digits[16];
+  return "0x" + std::string(digits, std::to_chars(digits, std::end(digits), value, 16).ptr);
 }
 
 u64 address_of(Warp& warp, const Instruction& i, int operand, int which, int lane) {
@@ -203,39 +202,27 @@ void store(Warp& warp, const Instruction& i, u32 lanes) {
   });
 }
 
-// What an atomic leaves of the old value and its operand.
-enum class Atomic { add, exchange, smallest, largest, both, either, differ, compare };
+constexpr auto kExchanged = [](auto, auto b) { return b; };
+constexpr auto kExchangedIfEqual = [](auto old, auto expected, auto next) { return old == expected ? next : old; };
 
-template <typename T, Atomic kWhat, bool kReturns>
+// kOf: what an atomic leaves of the old value and its operands.
+template <typename T, bool kReturns, auto kOf>
 void atomic(Warp& warp, const Instruction& i, u32 lanes) {
-  using U = std::make_unsigned_t<T>;
   constexpr int kAddress = kReturns ? 1 : 0;
   for_lanes(lanes, [&](int lane) {
     std::byte* const place =
         at_place(warp, i.space, lane, address_of(warp, i, kAddress, 0, lane), sizeof(T), /*writes=*/true);
-    U old;
+    const auto operand = [&](int which) { return warp.lanes<T>(i.at[kAddress + which])[lane]; };
+    T old, next;
     std::memcpy(&old, place, sizeof old);
-    const U operand = warp.lanes<U>(i.at[kAddress + 1])[lane];
-    const T a = static_cast<T>(old), b = static_cast<T>(operand);
-    U next = operand;
-    if constexpr (kWhat == Atomic::add) {
-      next = old + operand;
-    } else if constexpr (kWhat == Atomic::smallest) {
-      next = static_cast<U>(std::min(a, b));
-    } else if constexpr (kWhat == Atomic::largest) {
-      next = static_cast<U>(std::max(a, b));
-    } else if constexpr (kWhat == Atomic::both) {
-      next = old & operand;
-    } else if constexpr (kWhat == Atomic::either) {
-      next = old | operand;
-    } else if constexpr (kWhat == Atomic::differ) {
-      next = old ^ operand;
-    } else if constexpr (kWhat == Atomic::compare) {
-      next = old == operand ? warp.lanes<U>(i.at[kAddress + 2])[lane] : old;
+    if constexpr (std::is_invocable_v<decltype(kOf), T, T>) {
+      next = kOf(old, operand(1));
+    } else {
+      next = kOf(old, operand(1), operand(2));
     }
     std::memcpy(place, &next, sizeof next);
     if constexpr (kReturns) {
-      warp.lanes<U>(i.at[0])[lane] = old;
+      warp.lanes<T>(i.at[0])[lane] = old;
     }
   });
 }
@@ -247,20 +234,20 @@ Execute atomic_of(std::string_view what, std::string_view type) {
     Execute execute;
   };
   static constexpr Row kRows[] = {
-      {"add", "u32", atomic<u32, Atomic::add, kReturns>},
-      {"add", "s32", atomic<u32, Atomic::add, kReturns>},
-      {"add", "u64", atomic<u64, Atomic::add, kReturns>},
-      {"exch", "b32", atomic<u32, Atomic::exchange, kReturns>},
-      {"exch", "b64", atomic<u64, Atomic::exchange, kReturns>},
-      {"min", "u32", atomic<u32, Atomic::smallest, kReturns>},
-      {"min", "s32", atomic<s32, Atomic::smallest, kReturns>},
-      {"max", "u32", atomic<u32, Atomic::largest, kReturns>},
-      {"max", "s32", atomic<s32, Atomic::largest, kReturns>},
-      {"and", "b32", atomic<u32, Atomic::both, kReturns>},
-      {"or", "b32", atomic<u32, Atomic::either, kReturns>},
-      {"xor", "b32", atomic<u32, Atomic::differ, kReturns>},
-      {"cas", "b32", atomic<u32, Atomic::compare, kReturns>},
-      {"cas", "b64", atomic<u64, Atomic::compare, kReturns>},
+      {"add", "u32", atomic<u32, kReturns, kAdded>},
+      {"add", "s32", atomic<u32, kReturns, kAdded>},
+      {"add", "u64", atomic<u64, kReturns, kAdded>},
+      {"exch", "b32", atomic<u32, kReturns, kExchanged>},
+      {"exch", "b64", atomic<u64, kReturns, kExchanged>},
+      {"min", "u32", atomic<u32, kReturns, kSmaller>},
+      {"min", "s32", atomic<s32, kReturns, kSmaller>},
+      {"max", "u32", atomic<u32, kReturns, kLarger>},
+      {"max", "s32", atomic<s32, kReturns, kLarger>},
+      {"and", "b32", atomic<u32, kReturns, kBoth>},
+      {"or", "b32", atomic<u32, kReturns, kEither>},
+      {"xor", "b32", atomic<u32, kReturns, kDiffer>},
+      {"cas", "b32", atomic<u32, kReturns, kExchangedIfEqual>},
+      {"cas", "b64", atomic<u64, kReturns, kExchangedIfEqual>},
   };
   for (const Row& row : kRows) {
     if (row.what == what && row.type == type) {
@@ -294,20 +281,6 @@ Execute move_of(int bytes, int register_bytes, bool is_load) {
     }
   }
   return nullptr;
-}
-
-// "u32" and its like: bytes, or 0.
-int bytes_of_type(std::string_view type) {
-  if (type.size() < 2 || std::string_view("usfb").find(type[0]) == std::string_view::npos) {
-    return 0;
-  }
-  const std::string_view bits = type.substr(1);
-  return bits == "8"                       ? 1
-         : bits == "16"                    ? 2
-         : bits == "32"                    ? 4
-         : bits == "64"                    ? 8
-         : bits == "128" && type[0] == 'b' ? 16
-                                           : 0;
 }
 
 // Takes one of these words off the front, if it is there.
@@ -351,7 +324,7 @@ std::optional<Meaning> memory_meaning(std::span<const std::string_view> parts, s
     meaning.count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
   }
   const std::string_view operation = moves ? "" : take(parts, {"add", "exch", "min", "max", "and", "or", "xor", "cas"});
-  if (parts.size() != 1 || (meaning.bytes = static_cast<std::uint8_t>(bytes_of_type(parts[0]))) == 0) {
+  if (parts.size() != 1 || (meaning.bytes = static_cast<std::uint8_t>(type_bytes(parts[0]))) == 0) {
     return std::nullopt;
   }
   meaning.is_signed = parts[0][0] == 's';

@@ -43,8 +43,19 @@ enum class Flow : std::uint8_t {
   cluster_wait
 };
 
-struct Instruction {
+// What an instruction does.
+struct Effect {
   Execute execute = nullptr;
+  Flow flow = Flow::plain;
+  Space space = Space::generic;
+  std::uint8_t bytes = 0, count = 0;  // of each element in memory, and how many
+  std::uint8_t register_bytes = 0;    // of a lane's register for one
+  Access access = Access::none;
+  bool is_signed = false, polls = false;  // polls: reads what another thread may be about to write
+  bool needs_warp = false;                // warp_sync: waits for all lanes
+};
+
+struct Instruction : Effect {
   std::array<u32, 18> at{};  // bytes in the warp's registers, of each operand in order; of an address, of its base
   std::array<std::int64_t, 3> offset{};  // of the first, second and third address
   std::array<bool, 3> wide{};            // whether their bases have 64 bits
@@ -52,34 +63,17 @@ struct Instruction {
   u32 guard_flip = 0;                    // all ones: lanes whose predicate is false
   u32 target = 0;                        // of a branch
   u32 line = 0, name = 0;                // in the text; of the opcode in Kernel::names
-  Flow flow = Flow::plain;
-  Space space = Space::generic;
-  std::uint8_t bytes = 0, count = 0;  // of each element in memory, and how many
-  std::uint8_t register_bytes = 0;    // of a lane's register for one
   std::uint8_t operands = 0;
-  Access access = Access::none;
-  std::uint8_t address = 0;               // operand: the first address
-  bool is_signed = false, polls = false;  // polls: reads what another thread may be about to write
-  bool needs_warp = false;                // warp_sync: waits for all lanes
+  std::uint8_t address = 0;  // operand: the first address
 };
 
-enum class Special : std::uint8_t {
-  tid,
-  ntid,
-  ctaid,
-  nctaid,
-  laneid,
-  warpid,
-  cluster_ctarank,
-  cluster_nctarank,
-  clusterid,
-  lanemask_eq,
-  lanemask_lt,
-  lanemask_le,
-  lanemask_gt,
-  lanemask_ge
-};
-inline constexpr std::size_t kSpecials = 14;
+// Special registers of 32 bits; special_value() of machine.cpp has their values in this order.
+inline constexpr std::array<std::string_view, 24> kSpecials{
+    "%tid.x",       "%ntid.x",          "%ctaid.x",         "%nctaid.x",         "%laneid",
+    "%warpid",      "%cluster_ctarank", "%cluster_ctaid.x", "%cluster_nctarank", "%cluster_nctaid.x",
+    "%clusterid.x", "%lanemask_eq",     "%lanemask_lt",     "%lanemask_le",      "%lanemask_gt",
+    "%lanemask_ge", "%ntid.y",          "%ntid.z",          "%nctaid.y",         "%nctaid.z",
+    "%tid.y",       "%tid.z",           "%ctaid.y",         "%ctaid.z"};
 
 // What a register is filled with: the same in every lane, or a special register.
 struct Filling {
@@ -87,7 +81,7 @@ struct Filling {
   u32 at = 0;
   std::uint8_t bytes = 4;
   What what = What::value;
-  u64 value = 0;  // of a global address: bytes in the module's variables
+  u64 value = 0;  // of a global address: bytes in the module's variables; of a special register: which
 };
 
 struct Kernel {

@@ -91,17 +91,10 @@ std::vector<Token> split_tokens(std::string_view text, const std::string& name) 
 
 // Of ".b32" and its like; 0: no type. A predicate has kPredicate.
 constexpr int kPredicate = -1;
-int type_bytes(std::string_view type) {
-  if (type == ".pred") {
-    return kPredicate;
-  }
-  if (type.size() < 3 || type[0] != '.' || std::string_view("busf").find(type[1]) == std::string_view::npos) {
-    return 0;
-  }
-  const std::string_view bits = type.substr(2);
-  return bits == "8" ? 1 : bits == "16" ? 2 : bits == "32" ? 4 : bits == "64" ? 8 : bits == "128" ? 16 : 0;
+int bytes_of_type(std::string_view type) {
+  return type == ".pred" ? kPredicate : type.starts_with('.') ? type_bytes(type.substr(1)) : 0;
 }
-char letter_of(int bytes) {
+char letter_of(std::int64_t bytes) {
   return bytes == kPredicate ? 'p' : bytes <= 2 ? 'h' : bytes == 4 ? 'w' : bytes == 8 ? 'q' : 'x';
 }
 int bytes_of(char letter) {
@@ -112,8 +105,9 @@ int bytes_of(char letter) {
 constexpr std::size_t kMostRegisterBytes = std::size_t{64} << 20;  // of a warp
 constexpr std::size_t kMostVariableBytes = std::size_t{64} << 20;
 constexpr std::size_t kMostLocalBytes = std::size_t{512} << 10;  // of a thread, as PTX says
-constexpr int kMostStatements = 1 << 20;                         // of a kernel, calls expanded
-constexpr int kDeepest = 16;                                     // calls and braces
+constexpr std::size_t kMostParameterBytes = 4096;
+constexpr int kMostStatements = 1 << 20;  // of a kernel, calls expanded
+constexpr int kDeepest = 16;              // calls and braces
 
 struct Register {
   char letter = 'w';
@@ -127,20 +121,20 @@ struct Symbol {
   u64 offset = 0;
 };
 
-struct Formal {
+// A variable or a parameter, as it is written.
+struct Declaration {
   std::string name;
-  int bytes = 0, alignment = 1;
+  std::size_t element = 0, bytes = 0, alignment = 1;  // bytes: of one element, of all
 };
 
 struct Function {
   std::size_t body = 0;  // token of its brace
-  std::vector<Formal> results, formals;
+  std::vector<Declaration> results, formals;
 };
 
 struct Operand {
-  char letter = '#';  // as in Meaning::form
-  Register reg;       // of a register; of an address: its base, if is_register
-  bool is_register = false;
+  char letter = '#';             // as in Meaning::form
+  std::optional<Register> reg;   // of an address: its base
   std::optional<Symbol> symbol;  // of a number or an address: added to
   u64 number = 0;
   std::string_view label;
@@ -249,6 +243,30 @@ class Parser {
     }
   }
 
+  // ".align 4 .u32 name[2]"
+  Declaration parse_declaration(std::size_t most_bytes, std::size_t most_alignment) {
+    const std::size_t asked = accept(".align") ? static_cast<std::size_t>(small_number()) : 1;
+    const Token& type = peek();
+    const int element = bytes_of_type(word("a type"));
+    if (element <= 0) {
+      fail(type, "found " + shown(type) + "; expected a type of known size");
+    }
+    const auto bytes = static_cast<std::size_t>(element);
+    const Token& name = peek();
+    Declaration found{std::string(word("a name")), bytes, bytes, std::max(asked, bytes)};
+    if (found.alignment > most_alignment || (found.alignment & (found.alignment - 1)) != 0) {
+      fail(name, "no such alignment");
+    }
+    while (accept("[")) {
+      found.bytes *= peek().text == "]" ? 0 : static_cast<std::size_t>(small_number());
+      expect("]");
+      if (found.bytes > most_bytes) {
+        fail(name, "it is too large: of more than " + std::to_string(most_bytes) + " bytes");
+      }
+    }
+    return found;
+  }
+
   // ".global .align 4 .u32 name[2] = {1, 2};" after the storage, which is at hand.
   void parse_variable(std::unordered_map<std::string, Symbol>& symbols) {
     const bool is_extern = accept(".extern");
@@ -256,32 +274,13 @@ class Parser {
     if (is_extern && storage.text != ".shared") {
       fail(storage, "found " + shown(storage) + "; expected '.shared': no other variable is outside");
     }
-    std::size_t alignment = accept(".align") ? static_cast<std::size_t>(small_number()) : 0;
-    const Token& type = peek();
-    const int element = type_bytes(word("a type"));
-    if (element <= 0) {
-      fail(type, "found " + shown(type) + "; expected a type of known size");
-    }
-    alignment = std::max(alignment, static_cast<std::size_t>(element));
-    const Token& name = peek();
-    const std::string key(word("a name"));
-    std::size_t bytes = static_cast<std::size_t>(element);
-    while (accept("[")) {
-      const std::size_t count = peek().text == "]" ? 0 : static_cast<std::size_t>(small_number());
-      bytes *= count;
-      expect("]");
-      if (bytes > kMostVariableBytes) {
-        fail(name, "the variable is too large");
-      }
-    }
-    const auto place = [&](std::size_t& end) {
+    const Token& token = peek();
+    const auto [key, element, bytes, alignment] = parse_declaration(kMostVariableBytes, 4096);
+    const auto place = [&, bytes = bytes, alignment = alignment](std::size_t& end) {
       const std::size_t begin = (end + alignment - 1) / alignment * alignment;
       end = begin + bytes;
       return begin;
     };
-    if (alignment > 4096 || (alignment & (alignment - 1)) != 0) {
-      fail(name, "no such alignment");
-    }
     if (storage.text == ".shared") {
       if (is_extern) {
         dynamic_.push_back(key);
@@ -289,24 +288,24 @@ class Parser {
       } else {
         symbols[key] = {Space::shared, kSharedBegin + place(shared_bytes_)};
         if (shared_bytes_ > kMostVariableBytes) {
-          fail(name, "the variables are too large");
+          fail(token, "the variables are too large");
         }
       }
     } else if (storage.text == ".local") {
       symbols[key] = {Space::local, place(kernel_->local_bytes)};
       if (kernel_->local_bytes > kMostLocalBytes) {
-        fail(name, "the variable is too large");
+        fail(token, "the variable is too large");
       }
     } else {
       std::size_t end = module_.variables.size();
       const std::size_t begin = place(end);
       if (end > kMostVariableBytes) {
-        fail(name, "the variables are too large");
+        fail(token, "the variables are too large");
       }
       module_.variables.resize(end);
       symbols[key] = {Space::global, begin};
       if (accept("=")) {
-        parse_values(begin, bytes, static_cast<std::size_t>(element));
+        parse_values(begin, bytes, element);
       }
     }
     expect(";");
@@ -330,34 +329,14 @@ class Parser {
   }
 
   // "(.param .b32 a, .param .align 8 .b8 b[120])"
-  std::vector<Formal> parse_formals() {
-    std::vector<Formal> formals;
+  std::vector<Declaration> parse_formals() {
+    std::vector<Declaration> formals;
     if (!accept("(")) {
       return formals;
     }
     while (!accept(")")) {
       expect(".param");
-      const int alignment = accept(".align") ? small_number() : 1;
-      const Token& type = peek();
-      int bytes = type_bytes(word("a type"));
-      if (bytes <= 0) {
-        fail(type, "found " + shown(type) + "; expected a type of known size");
-      }
-      Formal formal{"", 0, std::max(alignment, bytes)};
-      if (formal.alignment > 128 || (formal.alignment & (formal.alignment - 1)) != 0) {
-        fail(type, "no such alignment");
-      }
-      formal.name = word("a name");
-      if (accept("[")) {
-        const int count = small_number();
-        if (count > 4096) {
-          fail(type, "a parameter of more than 4096 bytes");
-        }
-        bytes *= count;
-        expect("]");
-      }
-      formal.bytes = bytes;
-      formals.push_back(formal);
+      formals.push_back(parse_declaration(kMostParameterBytes, 128));
       if (peek().text != ")") {
         expect(",");
       }
@@ -378,13 +357,8 @@ class Parser {
     while (peek().text != "{" && peek().text != ";") {
       const Token& directive = peek();
       const std::string_view what = word("a directive or '{'");
-      if (what == ".maxntid" || what == ".reqntid") {
-        kernel.most_threads = small_number();
-        while (accept(",")) {
-          number();
-        }
-      } else if (what == ".reqnctapercluster") {
-        kernel.cluster = small_number();
+      if (what == ".maxntid" || what == ".reqntid" || what == ".reqnctapercluster") {
+        (what == ".reqnctapercluster" ? kernel.cluster : kernel.most_threads) = small_number();
         while (accept(",")) {
           number();
         }
@@ -439,11 +413,10 @@ class Parser {
     true_at_ = new_register('p').at;
     kernel.fillings.push_back({true_at_, 0, Filling::What::value, 0xffffffffu});
     Frame frame;
-    for (const Formal& formal : function.formals) {
-      const auto alignment = static_cast<std::size_t>(formal.alignment);
-      const std::size_t begin = (kernel.parameter_bytes + alignment - 1) / alignment * alignment;
+    for (const Declaration& formal : function.formals) {
+      const std::size_t begin = (kernel.parameter_bytes + formal.alignment - 1) / formal.alignment * formal.alignment;
       frame.symbols[formal.name] = {Space::param, begin};
-      kernel.parameter_bytes = begin + static_cast<std::size_t>(formal.bytes);
+      kernel.parameter_bytes = begin + formal.bytes;
     }
     decode_body(frame, 0);
     Instruction exit;
@@ -543,7 +516,7 @@ class Parser {
   // ".b32 %r<282>;" or ".b64 low, high;"
   void parse_registers(Frame& frame) {
     const Token& type = peek();
-    const int bytes = type_bytes(word("a type"));
+    const int bytes = bytes_of_type(word("a type"));
     if (bytes == 0) {
       fail(type, "found " + shown(type) + "; expected a type");
     }
@@ -569,32 +542,25 @@ class Parser {
 
   // ".b32 param0;": what a call hands over.
   void parse_argument(Frame& frame) {
-    if (accept(".align")) {
-      number();
+    const Token& token = peek();
+    const Declaration declared = parse_declaration(kMostParameterBytes, 128);
+    if (declared.element > 8 || declared.bytes != declared.element) {
+      fail(token, "parameters of functions have one element of at most 8 bytes");
     }
-    const Token& type = peek();
-    const int bytes = type_bytes(word("a type"));
-    if (bytes < 1 || bytes > 8) {
-      fail(type, "found " + shown(type) + "; expected a type of at most 8 bytes");
-    }
-    const std::string name(word("a name"));
-    if (peek().text == "[") {
-      fail(peek(), "arrays as parameters of functions are not known");
-    }
-    Register& parameter = frame.scopes.back()[name] = new_register(letter_of(bytes));
+    Register& parameter = frame.scopes.back()[declared.name] = new_register(letter_of(declared.bytes));
     parameter.is_parameter = true;
     expect(";");
   }
 
-  const Register* find_register(const Frame& frame, std::string_view name) const {
+  static std::optional<Register> find_register(const Frame& frame, std::string_view name) {
     const std::string key(name);
     for (auto scope = frame.scopes.rbegin(); scope != frame.scopes.rend(); ++scope) {
       if (const auto found = scope->find(key); found != scope->end()) {
-        return &found->second;
+        return found->second;
       }
     }
     const auto argument = frame.arguments.find(key);
-    return argument == frame.arguments.end() ? nullptr : &argument->second;
+    return argument == frame.arguments.end() ? std::nullopt : std::optional(argument->second);
   }
 
   const Symbol* find_symbol(const Frame& frame, std::string_view name) const {
@@ -635,49 +601,16 @@ class Parser {
   }
 
   std::optional<Register> special(std::string_view name) {
-    struct Row {
-      std::string_view name;
-      Special special;
-    };
-    static constexpr Row kRows[] = {
-        {"%tid.x", Special::tid},
-        {"%ntid.x", Special::ntid},
-        {"%ctaid.x", Special::ctaid},
-        {"%nctaid.x", Special::nctaid},
-        {"%laneid", Special::laneid},
-        {"%warpid", Special::warpid},
-        {"%cluster_ctarank", Special::cluster_ctarank},
-        {"%cluster_ctaid.x", Special::cluster_ctarank},
-        {"%cluster_nctarank", Special::cluster_nctarank},
-        {"%cluster_nctaid.x", Special::cluster_nctarank},
-        {"%clusterid.x", Special::clusterid},
-        {"%lanemask_eq", Special::lanemask_eq},
-        {"%lanemask_lt", Special::lanemask_lt},
-        {"%lanemask_le", Special::lanemask_le},
-        {"%lanemask_gt", Special::lanemask_gt},
-        {"%lanemask_ge", Special::lanemask_ge},
-    };
-    for (const std::string_view flat : {"%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z"}) {
-      if (name == flat) {
-        return constant('w', 0);
-      }
+    const auto which = static_cast<std::size_t>(std::ranges::find(kSpecials, name) - kSpecials.begin());
+    if (which == kSpecials.size()) {
+      return std::nullopt;
     }
-    for (const std::string_view flat : {"%ntid.y", "%ntid.z", "%nctaid.y", "%nctaid.z"}) {
-      if (name == flat) {
-        return constant('w', 1);
-      }
+    const auto [entry, is_new] = specials_.try_emplace(which);
+    if (is_new) {
+      entry->second = new_register('w');
+      kernel_->fillings.push_back({entry->second.at, 4, Filling::What::special, which});
     }
-    for (const Row& row : kRows) {
-      if (row.name == name) {
-        const auto [entry, is_new] = specials_.try_emplace(row.special);
-        if (is_new) {
-          entry->second = new_register('w');
-          kernel_->fillings.push_back({entry->second.at, 4, Filling::What::special, static_cast<u64>(row.special)});
-        }
-        return entry->second;
-      }
-    }
-    return std::nullopt;
+    return entry->second;
   }
 
   u32 opcode_number(std::string_view opcode) {
@@ -694,13 +627,11 @@ class Parser {
     const Token& token = peek();
     if (!is_address && accept("[")) {
       operand = parse_operand(frame, /*is_address=*/true);
-      if (operand.is_register && operand.letter != 'w' && operand.letter != 'q') {
+      if (operand.reg && operand.letter != 'w' && operand.letter != 'q') {
         fail(token, "an address has 32 or 64 bits");
       }
       operand.letter = '[';
-      if (accept("+")) {
-        operand.number += number();
-      } else if (peek().text == "-") {
+      if (accept("+") || peek().text == "-") {
         operand.number += number();
       }
       expect("]");
@@ -715,14 +646,9 @@ class Parser {
       operand.letter = '_';
     } else if (name == "%clock" || name == "%clock64") {
       operand.letter = 'c';
-    } else if (const Register* const reg = find_register(frame, name)) {
-      operand.is_register = true;
-      operand.reg = *reg;
+    } else if (const auto own = find_register(frame, name), reg = own ? own : special(name); reg) {
+      operand.reg = reg;
       operand.letter = reg->letter;
-    } else if (const auto value = name.starts_with('%') ? special(name) : std::nullopt) {
-      operand.is_register = true;
-      operand.reg = *value;
-      operand.letter = value->letter;
     } else if (const Symbol* const symbol = find_symbol(frame, name)) {
       operand.symbol = *symbol;
       operand.label = name;
@@ -741,8 +667,8 @@ class Parser {
     if (accept("@")) {
       i.guard_flip = accept("!") ? ~0u : 0;
       const Token& token = peek();
-      const Register* const guard = find_register(frame, word("a predicate"));
-      if (guard == nullptr || guard->letter != 'p') {
+      const std::optional<Register> guard = find_register(frame, word("a predicate"));
+      if (!guard || guard->letter != 'p') {
         fail(token, "found " + shown(token) + "; expected a predicate");
       }
       i.guard = guard->at;
@@ -792,16 +718,7 @@ class Parser {
 
   void apply(const Meaning& meaning, const std::vector<Operand>& operands, Instruction& i, Frame& frame,
              const Token& token) {
-    i.execute = meaning.execute;
-    i.flow = meaning.flow;
-    i.space = meaning.space;
-    i.bytes = meaning.bytes;
-    i.count = meaning.count;
-    i.register_bytes = meaning.register_bytes;
-    i.is_signed = meaning.is_signed;
-    i.polls = meaning.polls;
-    i.needs_warp = meaning.needs_warp;
-    i.access = meaning.access;
+    static_cast<Effect&>(i) = meaning;
     std::size_t at = 0, addresses = 0;
     for (const char letter : meaning.form) {
       if (letter == '{' || letter == '}' || letter == '|') {
@@ -816,8 +733,8 @@ class Parser {
         set_address(operand, i, at, addresses++, token);
       } else if (operand.letter == '_') {
         i.at[at] = letter == '_' ? true_at_ : new_register(static_cast<char>(letter - 'A' + 'a')).at;
-      } else if (operand.is_register) {
-        i.at[at] = operand.reg.at;
+      } else if (operand.reg) {
+        i.at[at] = operand.reg->at;
       } else if (operand.symbol) {
         if (letter != 'q') {
           fail(token, "an address has 64 bits");
@@ -842,9 +759,9 @@ class Parser {
 
   void set_address(const Operand& operand, Instruction& i, std::size_t at, std::size_t which, const Token& token) {
     i.offset[which] = static_cast<std::int64_t>(operand.number);
-    if (operand.is_register) {
-      i.at[at] = operand.reg.at;
-      i.wide[which] = operand.reg.letter == 'q';
+    if (operand.reg) {
+      i.at[at] = operand.reg->at;
+      i.wide[which] = operand.reg->letter == 'q';
     } else {
       i.wide[which] = true;
       if (!operand.symbol) {
@@ -862,22 +779,20 @@ class Parser {
       return false;
     }
     const Operand& address = operands[loads ? 1 : 0];
-    if (!address.is_register || !address.reg.is_parameter) {
+    if (!address.reg || !address.reg->is_parameter) {
       return false;
     }
     const Operand& other = operands[loads ? 0 : 1];
     const std::string_view type = opcode.substr(std::min(opcode.rfind('.'), opcode.size()));
-    const int bytes = type_bytes(type);
-    const int parameter = bytes_of(address.reg.letter);
+    const int bytes = bytes_of_type(type);
+    const int parameter = bytes_of(address.reg->letter);
     if (bytes < 1 || bytes > 8 || bytes > std::max(parameter, 1) || address.number != 0 ||
-        opcode.size() != 8 + type.size() || (loads && !other.is_register) ||
-        (other.is_register && (other.letter == 'p' || other.letter == 'x'))) {
+        opcode.size() != 8 + type.size() || (loads && !other.reg) ||
+        (other.reg && (other.letter == 'p' || other.letter == 'x'))) {
       fail(token, "operands of this form do not fit " + shown(token));
     }
-    const Register from = loads               ? address.reg
-                          : other.is_register ? other.reg
-                                              : constant(letter_of(bytes), other.number);
-    const Register to = loads ? other.reg : address.reg;
+    const Register from = loads ? *address.reg : other.reg ? *other.reg : constant(letter_of(bytes), other.number);
+    const Register to = loads ? *other.reg : *address.reg;
     i.execute = copy_parameter;
     i.at[0] = to.at;
     i.at[1] = from.at;
@@ -897,8 +812,8 @@ class Parser {
       expect("(");
       while (!accept(")")) {
         const Token& token = peek();
-        const Register* const reg = find_register(frame, word("a parameter"));
-        if (reg == nullptr) {
+        const std::optional<Register> reg = find_register(frame, word("a parameter"));
+        if (!reg) {
           fail(token, "unknown parameter " + shown(token));
         }
         list.push_back(*reg);
@@ -921,7 +836,7 @@ class Parser {
     }
     expect(";");
     Frame inner;
-    const auto bind = [&](const std::vector<Formal>& formals, const std::vector<Register>& given) {
+    const auto bind = [&](const std::vector<Declaration>& formals, const std::vector<Register>& given) {
       if (formals.size() != given.size()) {
         fail(token, "the call has " + std::to_string(given.size()) + " parameters; expected " +
                         std::to_string(formals.size()));
@@ -952,7 +867,7 @@ class Parser {
   // Of the kernel that is being decoded.
   Kernel* kernel_ = nullptr;
   std::map<std::pair<char, u64>, Register> constants_;
-  std::map<Special, Register> specials_;
+  std::map<std::size_t, Register> specials_;
   std::unordered_map<std::string, u32> opcodes_;
   std::vector<std::size_t> dynamic_uses_;  // fillings with an address in dynamic shared memory
   u32 true_at_ = 0;

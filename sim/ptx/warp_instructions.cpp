@@ -39,47 +39,35 @@ void shuffle(Warp& warp, const Instruction& i, u32 lanes) {
   });
   write_lanes(warp.lanes<u32>(i.at[0]), values, lanes);
   if constexpr (kPredicate) {
-    u32& p = *warp.lanes<u32>(i.at[1]);
-    p = (p & ~lanes) | inside;
+    write_predicate(warp, i.at[1], inside, lanes);
   }
 }
 
-enum class Vote { any, all, uniform, ballot };
+// The same value for all lanes.
+template <typename T>
+void give(Warp& warp, const Instruction& i, u32 lanes, T value) {
+  for_lanes(lanes, [&](int lane) { warp.lanes<T>(i.at[0])[lane] = value; });
+}
 
-template <Vote kHow>
+void ballot(Warp& warp, const Instruction& i, u32 lanes) {
+  give(warp, i, lanes, *warp.lanes<u32>(i.at[1]) & lanes);
+}
+
+// kOf: of the lanes whose predicate holds, and all.
+template <auto kOf>
 void vote(Warp& warp, const Instruction& i, u32 lanes) {
-  const u32 votes = *warp.lanes<u32>(i.at[1]) & lanes;
-  if constexpr (kHow == Vote::ballot) {
-    for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = votes; });
-  } else {
-    const bool result = kHow == Vote::any   ? votes != 0
-                        : kHow == Vote::all ? votes == lanes
-                                            : votes == 0 || votes == lanes;
-    u32& to = *warp.lanes<u32>(i.at[0]);
-    to = (to & ~lanes) | (result ? lanes : 0);
-  }
+  write_predicate(warp, i.at[0], kOf(*warp.lanes<u32>(i.at[1]) & lanes, lanes) ? lanes : 0, lanes);
 }
+constexpr auto kAny = [](u32 votes, u32) { return votes != 0; };
+constexpr auto kAll = [](u32 votes, u32 lanes) { return votes == lanes; };
+constexpr auto kUniform = [](u32 votes, u32 lanes) { return votes == 0 || votes == lanes; };
 
-enum class Reduction { add, smallest, largest, both, either, differ };
-
-template <Reduction kHow, bool kSigned>
+template <typename T, auto kOf>
 void reduce(Warp& warp, const Instruction& i, u32 lanes) {
-  using T = std::conditional_t<kSigned, s32, u32>;
-  bool is_first = true;
-  u32 result = 0;
-  for_lanes(lanes, [&](int lane) {
-    const u32 value = warp.lanes<u32>(i.at[1])[lane];
-    const T a = static_cast<T>(result), b = static_cast<T>(value);
-    result = is_first                      ? value
-             : kHow == Reduction::add      ? result + value
-             : kHow == Reduction::smallest ? static_cast<u32>(std::min(a, b))
-             : kHow == Reduction::largest  ? static_cast<u32>(std::max(a, b))
-             : kHow == Reduction::both     ? result & value
-             : kHow == Reduction::either   ? result | value
-                                           : result ^ value;
-    is_first = false;
-  });
-  for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = result; });
+  const T* const values = warp.lanes<T>(i.at[1]);
+  T result = values[std::countr_zero(lanes)];
+  for_lanes(lanes & (lanes - 1), [&](int lane) { result = kOf(result, values[lane]); });
+  give(warp, i, lanes, result);
 }
 
 template <bool kIsBf16>
@@ -215,25 +203,18 @@ void store_matrices(Warp& warp, const Instruction& i, u32) {
 }
 
 void active_mask(Warp& warp, const Instruction& i, u32 lanes) {
-  for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = lanes; });
+  give(warp, i, lanes, lanes);
 }
 void trap(Warp&, const Instruction&, u32 lanes) {
   throw LaneFault{std::countr_zero(lanes), "the kernel stops with a trap"};
 }
 // %clock: the warp's instructions so far. They count when a warp's turn ends, so whoever reads the clock in a loop sees
 // it go on by its reading.
-u64 read_clock(Warp& warp) {
+template <typename T>
+void read_clock(Warp& warp, const Instruction& i, u32 lanes) {
   constexpr u64 kCyclesPerRead = 64;
   Counts& counts = warp.block.grid.counts;
-  return counts.warp_instructions + kCyclesPerRead * ++counts.clock_reads;
-}
-void clock_low(Warp& warp, const Instruction& i, u32 lanes) {
-  const auto now = static_cast<u32>(read_clock(warp));
-  for_lanes(lanes, [&](int lane) { warp.lanes<u32>(i.at[0])[lane] = now; });
-}
-void clock_whole(Warp& warp, const Instruction& i, u32 lanes) {
-  const u64 now = read_clock(warp);
-  for_lanes(lanes, [&](int lane) { warp.lanes<u64>(i.at[0])[lane] = now; });
+  give(warp, i, lanes, static_cast<T>(counts.warp_instructions + kCyclesPerRead * ++counts.clock_reads));
 }
 
 Meaning whole_warp(std::string form, Execute execute) {
@@ -253,13 +234,13 @@ std::vector<InstructionRow> warp_rows() {
       {"shfl.sync.down.b32", as("Wwwww", shuffle<Shuffle::down, false>, sync)}, {"shfl.sync.down.b32", as("W|Pwwww", shuffle<Shuffle::down, true>, sync)},
       {"shfl.sync.bfly.b32", as("Wwwww", shuffle<Shuffle::butterfly, false>, sync)}, {"shfl.sync.bfly.b32", as("W|Pwwww", shuffle<Shuffle::butterfly, true>, sync)},
       {"shfl.sync.idx.b32", as("Wwwww", shuffle<Shuffle::index, false>, sync)}, {"shfl.sync.idx.b32", as("W|Pwwww", shuffle<Shuffle::index, true>, sync)},
-      {"vote.sync.any.pred", as("Ppw", vote<Vote::any>, sync)}, {"vote.sync.all.pred", as("Ppw", vote<Vote::all>, sync)},
-      {"vote.sync.uni.pred", as("Ppw", vote<Vote::uniform>, sync)}, {"vote.sync.ballot.b32", as("Wpw", vote<Vote::ballot>, sync)},
-      {"redux.sync.add.u32 redux.sync.add.s32", as("Www", reduce<Reduction::add, false>, sync)},
-      {"redux.sync.min.u32", as("Www", reduce<Reduction::smallest, false>, sync)}, {"redux.sync.min.s32", as("Www", reduce<Reduction::smallest, true>, sync)},
-      {"redux.sync.max.u32", as("Www", reduce<Reduction::largest, false>, sync)}, {"redux.sync.max.s32", as("Www", reduce<Reduction::largest, true>, sync)},
-      {"redux.sync.and.b32", as("Www", reduce<Reduction::both, false>, sync)}, {"redux.sync.or.b32", as("Www", reduce<Reduction::either, false>, sync)},
-      {"redux.sync.xor.b32", as("Www", reduce<Reduction::differ, false>, sync)},
+      {"vote.sync.any.pred", as("Ppw", vote<kAny>, sync)}, {"vote.sync.all.pred", as("Ppw", vote<kAll>, sync)},
+      {"vote.sync.uni.pred", as("Ppw", vote<kUniform>, sync)}, {"vote.sync.ballot.b32", as("Wpw", ballot, sync)},
+      {"redux.sync.add.u32 redux.sync.add.s32", as("Www", reduce<u32, kAdded>, sync)},
+      {"redux.sync.min.u32", as("Www", reduce<u32, kSmaller>, sync)}, {"redux.sync.min.s32", as("Www", reduce<s32, kSmaller>, sync)},
+      {"redux.sync.max.u32", as("Www", reduce<u32, kLarger>, sync)}, {"redux.sync.max.s32", as("Www", reduce<s32, kLarger>, sync)},
+      {"redux.sync.and.b32", as("Www", reduce<u32, kBoth>, sync)}, {"redux.sync.or.b32", as("Www", reduce<u32, kEither>, sync)},
+      {"redux.sync.xor.b32", as("Www", reduce<u32, kDiffer>, sync)},
       {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<false>)},
       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", whole_warp("{WWWW}{wwww}{ww}{wwww}", multiply_16x8x16<true>)},
       {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", whole_warp("{WWWW}{wwww}{wwww}{wwww}w#", multiply_sparse_16x8x32<false>)},
@@ -272,7 +253,7 @@ std::vector<InstructionRow> warp_rows() {
       {"stmatrix.sync.aligned.m8n8.x4.shared.b16", accessing(whole_warp("[{wwww}", store_matrices<4>), Access::matrix_store, 4)},
       {"activemask.b32", as("W", active_mask)},
       {"trap", as("", trap)},
-      {"mov.u32", as("Wc", clock_low)}, {"mov.u64", as("Qc", clock_whole)},
+      {"mov.u32", as("Wc", read_clock<u32>)}, {"mov.u64", as("Qc", read_clock<u64>)},
   };
 }
 // clang-format on

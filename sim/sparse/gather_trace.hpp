@@ -213,9 +213,9 @@ class GatherTrace {
   // The next chunk that is not under way, to the place of the one that was used before this.
   void fetch_chunk() {
     const int to = asked_ % geometry_.ring_chunks;
-    const int place = out_.integers(3);                        // in the ring, and round it
-    const int from = out_.operate(Operation::integer, place);  // the address of the list's next
-    out_.integers(3);                                          // the number of the one after
+    const int place = out_.integers(3);    // in the ring, and round it
+    const int from = out_.integer(place);  // the address of the list's next
+    out_.integers(3);                      // the number of the one after
     const bool in_this_step = asked_++ < streamed_;
     under_way_[to] = in_this_step ? kFirstCopyRegister + 4 * to : kNoRegister;
     out_.access(Operation::async_copy, 16, under_way_[to], from, [&](int lane) {
@@ -317,7 +317,7 @@ class GatherTrace {
   void promote(int first_sum, const Run& run) {
     for (int b = 0; b < geometry_.plane_samples; ++b) {
       const int total = WarpWriter::sum(first_sum + b * run.rows);
-      const int single = out_.operate(Operation::conversion, partial_[static_cast<std::size_t>(b / 2)]);
+      const int single = out_.conversion(partial_[static_cast<std::size_t>(b / 2)]);
       out_.operate(Operation::fp32, total, {total, single, kNoRegister, kNoRegister});
     }
   }

@@ -138,7 +138,6 @@ class CellTrace {
     std::array<bool, kWarpLanes> writes;
     int x = kNoRegister, scale = kNoRegister, carry = kNoRegister, length = kNoRegister, bias = kNoRegister;
   };
-  enum class Squash { sigmoid, tanh, either };  // either: as the lane's gate says
 
   Output fetch(int tile, int pass, int number, const Output* same_row) {
     Output out;
@@ -165,7 +164,7 @@ class CellTrace {
       const int index = (sample * geometry_.units_per_sm + out.unit[lane]) * geometry_.gates + out.place[lane];
       return place_.at(SparseRegion::input) + index * state_bytes_;
     });
-    out.x = state_bytes_ == 4 ? x : out_.operate(Operation::conversion, x);
+    out.x = state_bytes_ == 4 ? x : out_.conversion(x);
     if (geometry_.network.precision == Precision::fp8) {
       const auto index = [&](int lane) { return out.unit[lane] * geometry_.gates + out.place[lane]; };
       out.scale = same_row ? same_row->scale : load(SparseRegion::scales, index);
@@ -200,14 +199,14 @@ class CellTrace {
   std::vector<int> reduce(std::vector<int> values) {
     for (int mask = 1; mask < geometry_.lanes_per_row; mask *= 2) {
       if (values.size() == 1) {
-        values[0] = out_.operate(Operation::fp32, values[0], out_.operate(Operation::shuffle, values[0]));
+        values[0] = out_.fp32(values[0], out_.operate(Operation::shuffle, values[0]));
         continue;
       }
       std::vector<int> half;
       for (std::size_t i = 0; i < values.size() / 2; ++i) {
-        const int keep = out_.operate(Operation::integer, values[2 * i], values[2 * i + 1]);
-        const int give = out_.operate(Operation::integer, values[2 * i], values[2 * i + 1]);
-        half.push_back(out_.operate(Operation::fp32, keep, out_.operate(Operation::shuffle, give)));
+        const int keep = out_.integer(values[2 * i], values[2 * i + 1]);
+        const int give = out_.integer(values[2 * i], values[2 * i + 1]);
+        half.push_back(out_.fp32(keep, out_.operate(Operation::shuffle, give)));
       }
       values = std::move(half);
     }
@@ -222,48 +221,38 @@ class CellTrace {
     return exists ? unit * geometry_.gates + (geometry_.gates == 1 ? 0 : row) : -1;
   }
 
-  // An exponential and a reciprocal, with the arithmetic around them.
-  int squash(int value, Squash to) {
-    if (to == Squash::either) {
-      value = out_.operate(Operation::integer, out_.operate(Operation::fp32, value), value);
-    } else if (to == Squash::tanh) {
-      value = out_.operate(Operation::fp32, value);
-    }
-    const int y = out_.logistic(value);
-    if (to == Squash::sigmoid) {
-      return y;
-    }
-    const int scaled = out_.operate(Operation::fp32, y);
-    return to == Squash::tanh ? scaled : out_.operate(Operation::integer, y, scaled);
+  // The logistic function or tanh, as the lane's gate says.
+  int squash(int value) {
+    const int y = out_.logistic(out_.integer(out_.fp32(value), value));
+    return out_.integer(y, out_.fp32(y));
   }
 
   // `gates`: the register with the lanes that hold the unit's gates.
   void finish(const Output& out, int sum, int gates) {
-    const int product = out.scale == kNoRegister ? sum : out_.operate(Operation::fp32, sum, out.scale);
-    const int total = out_.operate(Operation::fp32, product, out.x);
+    const int product = out.scale == kNoRegister ? sum : out_.fp32(sum, out.scale);
+    const int total = out_.fp32(product, out.x);
     const auto of_gate = [&](int y) { return out_.operate(Operation::shuffle, y, gates); };
     int h = total, next = kNoRegister, writing_gate = 0;
     switch (geometry_.network.cell) {
       case Cell::relu:
-        h = out_.operate(Operation::integer, out_.operate(Operation::integer, total), total);
+        h = out_.integer(out_.integer(total), total);
         break;
       case Cell::tanh:
-        h = squash(total, Squash::tanh);
+        h = out_.tanh(total);
         break;
       case Cell::lstm: {
-        const int y = squash(total, Squash::either);
+        const int y = squash(total);
         const int input = of_gate(y), candidate = of_gate(y), forget = of_gate(y), output = of_gate(y);
-        next = out_.operate(Operation::fp32, forget, out.carry, out_.operate(Operation::fp32, input, candidate));
-        h = out_.operate(Operation::fp32, output, squash(next, Squash::tanh));
+        next = out_.fp32(forget, out.carry, out_.fp32(input, candidate));
+        h = out_.fp32(output, out_.tanh(next));
         break;
       }
       case Cell::gru: {
-        const int y = squash(total, Squash::sigmoid);
+        const int y = out_.logistic(total);
         const int reset = of_gate(y), update = of_gate(y);
-        const int biased = out_.operate(Operation::fp32, product, out.bias);
-        const int candidate = squash(out_.operate(Operation::fp32, reset, biased, out.x), Squash::tanh);
-        next = h =
-            out_.operate(Operation::fp32, update, out_.operate(Operation::fp32, out.carry, candidate), candidate);
+        const int biased = out_.fp32(product, out.bias);
+        const int candidate = out_.tanh(out_.fp32(reset, biased, out.x));
+        next = h = out_.fp32(update, out_.fp32(out.carry, candidate), candidate);
         writing_gate = 2;
         break;
       }
@@ -279,9 +268,9 @@ class CellTrace {
         const int index = out.unit[lane] * geometry_.batch_padded + out.sample[lane];
         return writes(lane) ? place_.at(SparseRegion::carry) + 4 * index : -1;
       });
-      out_.operate(Operation::integer, out.length);  // whether this was the sample's last step
+      out_.integer(out.length);  // whether this was the sample's last step
     }
-    h = state_bytes_ == 4 ? h : out_.operate(Operation::conversion, h);
+    h = state_bytes_ == 4 ? h : out_.conversion(h);
     out_.access(Operation::shared_store, state_bytes_, kNoRegister, h, [&](int lane) {
       const std::int64_t index = place_.state.outbox_index(out.unit[lane], out.sample[lane]);
       return writes(lane) ? place_.at(SparseRegion::outbox) + index * state_bytes_ : -1;
@@ -311,7 +300,7 @@ struct Share {
 void publish(WarpWriter& out, const PlanTrace& trace, int sm, const Share& share) {
   const std::int64_t state = StateWords::kBytes * trace.state().all;
   for (std::int64_t first = 0; share.word(first, 0) >= 0; first += share.threads) {
-    const int v = out.load(16, out.operate(Operation::integer), [&](int lane) {
+    const int v = out.load(16, out.integer(), [&](int lane) {
       const std::int64_t word = share.word(first, lane);
       return word < 0 ? -1 : trace.geometry().memory.at(SparseRegion::outbox) + 16 * word;
     });
@@ -340,7 +329,7 @@ void fetch_input(WarpWriter& out, const WarpPlace& place) {
   for (int first = 0; first + kWarpLanes * place.warp < words; first += geometry.threads) {
     int at = kNoRegister;
     for (int i = 0; i < 12; ++i) {  // a division among them
-      at = out.operate(Operation::integer, i % 2 ? at : kNoRegister);
+      at = out.integer(i % 2 ? at : kNoRegister);
     }
     out.access(Operation::async_copy, kWordBytes, kNoRegister, at, [&](int lane) {
       const int i = first + place.thread(lane);

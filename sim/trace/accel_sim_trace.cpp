@@ -3,64 +3,49 @@
 
 #include "model/banks/bank_rule.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
+#include "model/base/number.hpp"
+#include "model/base/units.hpp"
+#include "model/workload/files/text_reader.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cctype>
 #include <charconv>
-#include <utility>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <vector>
 
 namespace onchip {
 namespace {
 
 // ---- what the opcodes of machine code, such as "LDS.U.128", are to the simulator ------------------------------------
 
-struct Opcode {
-  std::string_view name;
+struct Opcodes {
   Operation operation;
+  std::string_view names;  // of opcodes before the first point, with spaces in between; others are Operation::other
 };
-// By the part before the first point; what is not here is Operation::other.
-constexpr std::array kOpcodes{
-    Opcode{"ATOM", Operation::global_load},    Opcode{"ATOMG", Operation::global_load},
-    Opcode{"ATOMS", Operation::shared_atomic}, Opcode{"BAR", Operation::barrier},
-    Opcode{"BMMA", Operation::tensor},         Opcode{"BRA", Operation::branch},
-    Opcode{"BREV", Operation::special},        Opcode{"BSYNC", Operation::branch},
-    Opcode{"DADD", Operation::fp32},           Opcode{"DFMA", Operation::fp32},
-    Opcode{"DMMA", Operation::tensor},         Opcode{"DMUL", Operation::fp32},
-    Opcode{"DSETP", Operation::fp32},          Opcode{"F2F", Operation::special},
-    Opcode{"F2FP", Operation::conversion},     Opcode{"F2I", Operation::special},
-    Opcode{"FADD", Operation::fp32},           Opcode{"FFMA", Operation::fp32},
-    Opcode{"FLO", Operation::special},         Opcode{"FMNMX", Operation::integer},
-    Opcode{"FMUL", Operation::fp32},           Opcode{"FRND", Operation::special},
-    Opcode{"FSEL", Operation::integer},        Opcode{"FSET", Operation::integer},
-    Opcode{"FSETP", Operation::integer},       Opcode{"HADD2", Operation::half2},
-    Opcode{"HFMA2", Operation::half2},         Opcode{"HGMMA", Operation::tensor},
-    Opcode{"HMMA", Operation::tensor},         Opcode{"HMNMX2", Operation::half2},
-    Opcode{"HMUL2", Operation::half2},         Opcode{"HSET2", Operation::half2},
-    Opcode{"HSETP2", Operation::half2},        Opcode{"I2F", Operation::special},
-    Opcode{"IABS", Operation::integer},        Opcode{"IADD", Operation::integer},
-    Opcode{"IADD3", Operation::integer},       Opcode{"IGMMA", Operation::tensor},
-    Opcode{"IMAD", Operation::fp32},           Opcode{"IMMA", Operation::tensor},
-    Opcode{"IMNMX", Operation::integer},       Opcode{"ISCADD", Operation::integer},
-    Opcode{"ISETP", Operation::integer},       Opcode{"LD", Operation::global_load},
-    Opcode{"LDG", Operation::global_load},     Opcode{"LDGSTS", Operation::async_copy},
-    Opcode{"LDL", Operation::global_load},     Opcode{"LDS", Operation::shared_load},
-    Opcode{"LDSM", Operation::matrix_load},    Opcode{"LEA", Operation::integer},
-    Opcode{"LOP", Operation::integer},         Opcode{"LOP3", Operation::integer},
-    Opcode{"MOV", Operation::integer},         Opcode{"MUFU", Operation::special},
-    Opcode{"PLOP3", Operation::integer},       Opcode{"POPC", Operation::special},
-    Opcode{"PRMT", Operation::integer},        Opcode{"QGMMA", Operation::tensor},
-    Opcode{"RED", Operation::global_store},    Opcode{"SEL", Operation::integer},
-    Opcode{"SHF", Operation::integer},         Opcode{"SHFL", Operation::shuffle},
-    Opcode{"SHL", Operation::integer},         Opcode{"SHR", Operation::integer},
-    Opcode{"ST", Operation::global_store},     Opcode{"STG", Operation::global_store},
-    Opcode{"STL", Operation::global_store},    Opcode{"STS", Operation::shared_store},
-    Opcode{"STSM", Operation::shared_store},   Opcode{"VIADD", Operation::integer},
-    Opcode{"VOTE", Operation::integer},
-};
-static_assert(std::ranges::is_sorted(kOpcodes, {}, &Opcode::name), "looked up by bisection");
+constexpr std::array<Opcodes, 16> kOpcodes{{
+    {Operation::integer,
+     "FMNMX FSEL FSET FSETP IABS IADD IADD3 IMNMX ISCADD ISETP LEA LOP LOP3 "
+     "MOV PLOP3 PRMT SEL SHF SHL SHR VIADD VOTE"},
+    {Operation::fp32, "DADD DFMA DMUL DSETP FADD FFMA FMUL IMAD"},
+    {Operation::half2, "HADD2 HFMA2 HMNMX2 HMUL2 HSET2 HSETP2"},
+    {Operation::conversion, "F2FP"},
+    {Operation::special, "BREV F2F F2I FLO FRND I2F MUFU POPC"},
+    {Operation::tensor, "BMMA DMMA HGMMA HMMA IGMMA IMMA QGMMA"},
+    {Operation::shuffle, "SHFL"},
+    {Operation::shared_load, "LDS"},
+    {Operation::shared_store, "STS STSM"},
+    {Operation::shared_atomic, "ATOMS"},
+    {Operation::matrix_load, "LDSM"},
+    {Operation::global_load, "ATOM ATOMG LD LDG LDL"},
+    {Operation::global_store, "RED ST STG STL"},
+    {Operation::async_copy, "LDGSTS"},
+    {Operation::barrier, "BAR"},
+    {Operation::branch, "BRA BSYNC"},
+}};
 
 std::string_view first_part(std::string_view opcode) {
   return opcode.substr(0, opcode.find('.'));
@@ -74,9 +59,18 @@ Operation operation_of(std::string_view opcode) {
   if (opcode.starts_with("HADD2.F32")) {
     return Operation::conversion;
   }
-  const std::string_view name = first_part(opcode);
-  const auto found = std::ranges::lower_bound(kOpcodes, name, {}, &Opcode::name);
-  return found != kOpcodes.end() && found->name == name ? found->operation : Operation::other;
+  static const auto by_name = [] {
+    std::map<std::string, Operation, std::less<>> all;
+    for (const Opcodes& row : kOpcodes) {
+      std::istringstream names{std::string(row.names)};
+      for (std::string name; names >> name;) {
+        all[name] = row.operation;
+      }
+    }
+    return all;
+  }();
+  const auto found = by_name.find(first_part(opcode));
+  return found == by_name.end() ? Operation::other : found->second;
 }
 
 // The same, where its addresses lie in shared memory: generic accesses are accesses to it.
@@ -123,52 +117,37 @@ constexpr std::uint64_t kSharedWindowBytes = std::uint64_t{1} << 24;  // where g
 // The lines of a file and the words of a line, with the place of what is read.
 class Lines {
  public:
-  Lines(std::string_view text, std::string_view file_name, std::size_t at, long line)
-      : text_(text), file_name_(file_name), next_(at), number_(line) {}
+  Lines(std::string_view text, std::string_view file_name, std::size_t at = 0) : reader_(text, file_name), next_(at) {}
 
   // The next line that is not empty; false at the end.
   bool advance() {
-    while (next_ < text_.size()) {
-      begin_ = next_;
-      const std::size_t end = std::min(text_.find('\n', next_), text_.size());
-      line_ = text_.substr(next_, end - next_);
-      next_ = std::min(end + 1, text_.size());
-      ++number_;
-      column_ = 0;
-      if (!line_.empty() && line_.back() == '\r') {
-        line_.remove_suffix(1);
-      }
-      if (line_.find_first_not_of(" \t") != std::string_view::npos) {
-        return true;
-      }
-    }
-    return false;
+    const std::string_view text = reader_.text();
+    do {
+      begin_ = std::min(next_, text.size());
+      next_ = std::min(text.find('\n', begin_), text.size()) + 1;
+      reader_.go_to(begin_);
+      line_ = text.substr(begin_, next_ - 1 - begin_);
+      line_ = without_blanks(line_.substr(0, line_.size() - line_.ends_with('\r')));
+    } while (line_.empty() && begin_ < text.size());
+    return begin_ < text.size();
   }
 
   std::string_view line() const { return line_; }
   std::size_t begin() const { return begin_; }
-  long number() const { return number_; }
 
-  [[noreturn]] void fail(const std::string& message) const {
-    throw InputError(file_name_, number_, static_cast<long>(std::min(column_, line_.size())) + 1, message);
+  [[noreturn]] void fail(const std::string& message) const { reader_.fail(reader_.at(), message); }
+  [[noreturn]] void fail_at_word(std::string_view found, const std::string& expected) const {
+    reader_.fail(reader_.word_at(), "found " + in_quotes(found) + ": expected " + expected);
   }
 
-  std::string_view word() {
-    column_ = std::min(line_.find_first_not_of(" \t", column_), line_.size());
-    const std::size_t end = std::min(line_.find_first_of(" \t", column_), line_.size());
-    return line_.substr(column_, end - column_);
-  }
-  void skip(std::string_view word) { column_ += word.size(); }
-
+  std::string_view word() { return reader_.word(); }
   std::int64_t number(const char* what, std::int64_t least, std::int64_t most) {
     const std::string_view found = word();
-    std::int64_t value = 0;
-    const auto [end, problem] = std::from_chars(found.data(), found.data() + found.size(), value);
-    if (problem != std::errc{} || end != found.data() + found.size() || value < least || value > most) {
-      fail("found " + in_quotes(found) + ": expected " + what);
+    const auto value = number_in<std::int64_t>(found);
+    if (!value || *value < least || *value > most) {
+      fail_at_word(found, what);
     }
-    skip(found);
-    return value;
+    return *value;
   }
   std::uint64_t hexadecimal(const char* what) {
     const std::string_view found = word();
@@ -176,26 +155,26 @@ class Lines {
     std::uint64_t value = 0;
     const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
     if (problem != std::errc{} || end != digits.data() + digits.size()) {
-      fail("found " + in_quotes(found) + ": expected " + what + " in hexadecimal");
+      fail_at_word(found, std::string(what) + " in hexadecimal");
     }
-    skip(found);
     return value;
+  }
+  void go_behind_equals(std::string_view name) {
+    reader_.go_to(reader_.text().find(name, begin_) + name.size());
+    if (const std::string_view equals = word(); equals != "=") {
+      fail_at_word(equals, "'='");
+    }
   }
   // The number behind "name =".
   std::int64_t value_of(std::string_view name, std::int64_t most) {
-    column_ = line_.find(name) + name.size();
-    const std::string_view equals = word();
-    if (equals != "=") {
-      fail("found " + in_quotes(equals) + ": expected '='");
-    }
-    skip(equals);
+    go_behind_equals(name);
     return number("a whole number", 0, most);
   }
 
  private:
-  std::string_view text_, file_name_, line_;
-  std::size_t next_, begin_ = 0, column_ = 0;
-  long number_;
+  TextReader reader_;
+  std::size_t next_, begin_ = 0;
+  std::string_view line_;
 };
 
 struct Header {
@@ -211,14 +190,11 @@ struct Header {
 
 Register read_register(Lines& lines) {
   const std::string_view found = lines.word();
-  int number = 0;
-  const auto [end, problem] = std::from_chars(found.data() + !found.empty(), found.data() + found.size(), number);
-  if (!found.starts_with('R') || problem != std::errc{} || end != found.data() + found.size() || number < 0 ||
-      number >= kRegisters) {
-    lines.fail("found " + in_quotes(found) + ": expected a register from R0 to R" + std::to_string(kRegisters - 1));
+  const auto number = number_in<int>(found.substr(found.starts_with('R')));
+  if (!found.starts_with('R') || !number || *number < 0 || *number >= kRegisters) {
+    lines.fail_at_word(found, "a register from R0 to R" + std::to_string(kRegisters - 1));
   }
-  lines.skip(found);
-  return static_cast<Register>(number);  // R255 reads as zero: none
+  return static_cast<Register>(*number);  // R255 reads as zero: none
 }
 
 // Addresses of the active lanes.
@@ -260,7 +236,6 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
   if (opcode.empty()) {
     lines.fail("the line ends: expected an opcode");
   }
-  lines.skip(opcode);
   instruction.operation = operation_of(opcode);
   std::size_t source = 0;
   for (std::int64_t i = 0, count = lines.number("a number of registers", 0, kMostRegisters); i < count; ++i) {
@@ -304,14 +279,14 @@ void read_instruction(Lines& lines, const Header& header, WarpTrace& to, bool ke
 class AccelSimTrace : public TraceSource {
  public:
   AccelSimTrace(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {
-    Lines lines(text_, file_name_, 0, 0);
+    Lines lines(text_, file_name_);
     bool any = false;
     while (lines.advance()) {
       if (lines.line().starts_with("#BEGIN_TB")) {
         if (begins_.size() == kMostBlocks) {
           lines.fail("more than " + std::to_string(kMostBlocks) + " blocks");
         }
-        begins_.emplace_back(lines.begin(), lines.number() - 1);
+        begins_.push_back(lines.begin());
         read_block(lines, nullptr);
       } else if (lines.line().starts_with('-')) {
         read_header(lines);
@@ -336,8 +311,7 @@ class AccelSimTrace : public TraceSource {
   }
 
   BlockTrace block(int index) const override {
-    const auto& [begin, line] = begins_[static_cast<std::size_t>(index)];
-    Lines lines(text_, file_name_, begin, line);
+    Lines lines(text_, file_name_, begins_[static_cast<std::size_t>(index)]);
     lines.advance();
     BlockTrace block;
     read_block(lines, &block);
@@ -361,9 +335,8 @@ class AccelSimTrace : public TraceSource {
     } else if (line.starts_with("-shmem =")) {
       header_.block.smem_bytes = static_cast<long>(lines.value_of("-shmem", kMostSharedBytes));
     } else if (line.starts_with("-shmem base_addr")) {
-      Lines value(line.substr(std::min(line.find('='), line.size() - 1) + 1), file_name_, 0, lines.number() - 1);
-      value.advance();
-      header_.shared_base = value.hexadecimal("an address");
+      lines.go_behind_equals("base_addr");
+      header_.shared_base = lines.hexadecimal("an address");
     }
   }
 
@@ -428,7 +401,7 @@ class AccelSimTrace : public TraceSource {
   std::string_view text_;
   std::string file_name_;
   Header header_;
-  std::vector<std::pair<std::size_t, long>> begins_;  // of each block: byte, lines before it
+  std::vector<std::size_t> begins_;  // byte of each block
 };
 
 }  // namespace

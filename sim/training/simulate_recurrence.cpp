@@ -22,13 +22,15 @@ constexpr int kSampleBytes = kSpanUnits * kElementBytes;  // of a span
 // Where states begin, [steps][sub-batches][sample tiles][spans][8 samples][32 values]: far from shared memory and all
 // other arrays.
 constexpr std::uint64_t kStates = std::uint64_t{1} << 40;
+constexpr std::uint64_t kSums = std::uint64_t{1} << 24;  // those on their way in a cluster, beyond all shared memory
 
-// What one warp does with the sums of its items, a unit of a sample each, as lstm_*.cuh, gru_*.cuh, publish.cuh and
-// bias.cuh of kernels/training do it: the cell or its derivative, what is published, what the products read, and the
-// fetch of what a later sub-batch needs.
-class RecurrenceCell {
+// What one warp does, sub-batch by sub-batch: products of the state, and with the sums of its items, a unit of a sample
+// each, what lstm_*.cuh, gru_*.cuh, publish.cuh and bias.cuh of kernels/training do: the cell or its derivative, what
+// is published, what the products read, and the fetch of what a later sub-batch needs.
+class Writer {
  public:
-  RecurrenceCell(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, int warp)
+  Writer(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, const ExchangeTimes& cycles,
+         int warp_group, int warp)
       : size_(size),
         plan_(plan),
         shape_(recurrence_shape(size, plan, is_backward)),
@@ -36,9 +38,26 @@ class RecurrenceCell {
         is_lstm_(size.cell == Cell::lstm),
         warp_(warp),
         threads_(kWarpLanes * plan.warps),
-        items_(plan.units * shape_.samples) {}
+        items_(plan.units * shape_.samples),
+        cycles_(cycles),
+        group_(warp_group),
+        gates_(is_backward ? 1 : info(size.cell).gates),
+        busy_warps_((shape_.spans + shape_.warp_spans - 1) / shape_.warp_spans) {}
 
- protected:
+  WarpTrace write(int steps, std::vector<RecurrencePart>& parts) {
+    parts_ = &parts;
+    products(0, group_).ask();
+    for (int step = 0; step < steps; ++step) {
+      for (int sub_batch = group_; sub_batch < plan_.sub_batches; sub_batch += plan_.warp_groups) {
+        write_sub_batch(step, sub_batch);
+        ++count_;
+      }
+    }
+    end_part(RecurrencePart::cell);
+    return out_.take();
+  }
+
+ private:
   // A thread's items follow one another at a distance of all threads.
   int rounds() const { return std::max(0, (items_ - warp_ * kWarpLanes + threads_ - 1) / threads_); }
   int index(int round, int lane) const { return warp_ * kWarpLanes + lane + round * threads_; }
@@ -49,9 +68,7 @@ class RecurrenceCell {
     out_.access(operation, width, destination, source,
                 [&](int lane) { return index(round, lane) < items_ ? address(index(round, lane)) : -1; });
   }
-  int fp32(int a = kNoRegister, int b = kNoRegister, int c = kNoRegister) {
-    return out_.operate(Operation::fp32, a, b, c);
-  }
+  int fp32(int a = kNoRegister, int b = kNoRegister, int c = kNoRegister) { return out_.fp32(a, b, c); }
 
   std::int64_t tile_bytes() const { return std::int64_t{shape_.spans} * kTileSamples * kSampleBytes; }
   std::int64_t state(std::int64_t step, int sub_batch, int span, int sample) const {
@@ -60,23 +77,16 @@ class RecurrenceCell {
            (std::int64_t{span} * kTileSamples + sample % kTileSamples) * kSampleBytes;
   }
 
-  // Shared memory: behind the weights two sub-batches' sums of each warp group, then the carries.
-  std::int64_t partials_begin() const { return std::int64_t{kTileBytes} * plan_.warps * plan_.shared_tiles; }
-  // of a warp
-  std::int64_t partials_bytes() const {
-    return std::int64_t{4} * kTileSamples * shape_.sample_tiles * (16 * shape_.row_tiles + 4);
+  // Shared memory: behind the weights copies of a warp group's sums, of two sub-batches of each, then the carries.
+  Partials partials(int copy) const {
+    Partials of{std::int64_t{kTileBytes} * plan_.warps * plan_.shared_tiles, shape_.row_tiles, shape_.sample_tiles};
+    of.begin += copy * plan_.warps * of.warp_bytes();
+    return of;
   }
 
   std::int64_t carry(int sub_batch, int i) const {
     const int of_thread = (items_ + threads_ - 1) / threads_;
-    return partials_begin() + 2 * plan_.warp_groups * plan_.warps * partials_bytes() +
-           std::int64_t{4} * (sub_batch * of_thread * threads_ + i);
-  }
-
-  // `sums`: the rows of the round's item; `carried`: what it keeps from step to step.
-  void finish_item(const std::vector<int>& sums, int carried, int step, int sub_batch, int round) {
-    is_backward_ ? differentiate(sums[0], carried, step, sub_batch, round)
-                 : apply(sums, carried, step, sub_batch, round);
+    return partials(2 * plan_.warp_groups).begin + std::int64_t{4} * (sub_batch * of_thread * threads_ + i);
   }
 
   // For the next sub-batch; and that of four steps later from DRAM, a lane for each sector.
@@ -108,14 +118,6 @@ class RecurrenceCell {
     }
   }
 
-  const TrainingSize& size_;
-  const RecurrencePlan& plan_;
-  RecurrenceShape shape_;
-  bool is_backward_, is_lstm_;
-  int warp_, threads_, items_;  // of the warp group; of a sub-batch
-  WarpWriter out_{CompilerView{}};
-
- private:
   static constexpr int kFetchRegisters = 408, kMostFetched = 7;  // of each of the thread's items
   static constexpr int kSectorUnits = 16;
   // Arrays of rows [steps][batch].
@@ -146,7 +148,7 @@ class RecurrenceCell {
     return kFetchRegisters + (round * kMostFetched + i) % (kRegisters - kFetchRegisters);
   }
 
-  int read(int round, int i) { return out_.operate(Operation::conversion, fetched(round, i)); }
+  int read(int round, int i) { return out_.conversion(fetched(round, i)); }
   std::int64_t element(Array of, int plane, int step, int sub_batch, int i) const {
     const std::int64_t row = std::int64_t{step} * size_.batch + sub_batch * shape_.samples + sample(i);
     const int planes = of == kGates ? 4 : 1;
@@ -165,11 +167,11 @@ class RecurrenceCell {
     if (unit_values == 1) {
       const int neighbour = out_.operate(Operation::shuffle, value);
       out_.branch();
-      value = out_.operate(Operation::integer, value, out_.operate(Operation::integer, neighbour));
+      value = out_.integer(value, out_.integer(neighbour));
     } else {
       out_.branch();
     }
-    const int to = out_.integers(2, out_.operate(Operation::integer, value));
+    const int to = out_.integers(2, out_.integer(value));
     out_.integers(3);
     const int planes = is_backward_ && !is_lstm_ ? 3 : 1;
     const auto words = [&](int i) {
@@ -192,8 +194,8 @@ class RecurrenceCell {
     of_items(Operation::shared_store, 4, kNoRegister, value, round, [&](int i) { return carry(sub_batch, i); });
   }
 
-  int tanh(int value) { return fp32(out_.logistic(fp32(value))); }
   int rounded(int value) { return out_.operate(Operation::special, value); }  // F2F
+  // `sums`: the rows of the round's item; `carried`: what it keeps from step to step.
   void apply(const std::vector<int>& sums, int carried, int step, int sub_batch, int round) {
     std::vector<int> kept;
     int h = kNoRegister, c = kNoRegister;
@@ -201,13 +203,13 @@ class RecurrenceCell {
     if (is_lstm_) {
       for (int gate = 0; gate < 4; ++gate) {
         const int total = fp32(sums[gate], input(gate));
-        kept.push_back(gate == 2 ? tanh(total) : out_.logistic(total));
+        kept.push_back(gate == 2 ? out_.tanh(total) : out_.logistic(total));
       }
       c = fp32(kept[1], carried, fp32(kept[0], kept[2]));
-      h = fp32(kept[3], tanh(c));
+      h = fp32(kept[3], out_.tanh(c));
     } else {
       const int r = out_.logistic(fp32(sums[0], input(0))), z = out_.logistic(fp32(sums[1], input(1)));
-      const int q = fp32(sums[2]), n = tanh(fp32(r, q, input(2)));
+      const int q = fp32(sums[2]), n = out_.tanh(fp32(r, q, input(2)));
       h = c = fp32(z, fp32(carried, n), n);
       kept = {r, z, n, q};
     }
@@ -218,13 +220,11 @@ class RecurrenceCell {
     out_.branch();
     out_.integers(6);
     for (int gate = 0; gate < 4; ++gate) {
-      store(kGates, gate,
-            gate % 2 == 0 ? out_.operate(Operation::conversion, kept[gate]) : out_.operate(Operation::integer), step,
-            sub_batch, round);
+      store(kGates, gate, gate % 2 == 0 ? out_.conversion(kept[gate]) : out_.integer(), step, sub_batch, round);
     }
     store(kOutput, 0, bits, step, sub_batch, round);
     if (is_lstm_) {
-      store(kNewCells, 0, out_.operate(Operation::conversion, c), step, sub_batch, round);
+      store(kNewCells, 0, out_.conversion(c), step, sub_batch, round);
     }
     out_.converge();
     out_.branch();  // the last state
@@ -247,7 +247,7 @@ class RecurrenceCell {
     const int of_cell = read(round, 4);
     const auto slope = [&](int value) { return fp32(value, fp32(value)); };
     if (is_lstm_) {
-      const int squashed = tanh(of_cell), last = read(round, 6);
+      const int squashed = out_.tanh(of_cell), last = read(round, 6);
       const int dc = fp32(fp32(dh, gates[3]), fp32(squashed), carried);
       gradients = {fp32(fp32(dc, gates[2]), slope(gates[0])), fp32(fp32(dc, last), slope(gates[1])),
                    fp32(fp32(dc, gates[0]), fp32(gates[2])), fp32(fp32(dh, squashed), slope(gates[3]))};
@@ -263,9 +263,9 @@ class RecurrenceCell {
       bits[gate] = rounded(gradients[gate]);
     }
     if (is_lstm_) {
-      const int lower = out_.operate(Operation::integer, out_.operate(Operation::integer, bits[1]), bits[0]);
-      const int upper = out_.operate(Operation::integer, out_.operate(Operation::integer, bits[3]), bits[2]);
-      publish(step, sub_batch, round, 0, out_.operate(Operation::integer, lower, upper));
+      const int lower = out_.integer(out_.integer(bits[1]), bits[0]);
+      const int upper = out_.integer(out_.integer(bits[3]), bits[2]);
+      publish(step, sub_batch, round, 0, out_.integer(lower, upper));
     } else {
       for (int plane = 0; plane < 3; ++plane) {
         publish(step, sub_batch, round, plane, bits[plane == 2 ? 3 : plane]);
@@ -281,34 +281,7 @@ class RecurrenceCell {
     out_.branch();  // the first step's, elsewhere, too
     out_.converge();
   }
-};
 
-constexpr std::uint64_t kSums = std::uint64_t{1} << 24;  // those on their way in a cluster, beyond all shared memory
-
-class Writer : public RecurrenceCell {
- public:
-  Writer(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, const ExchangeTimes& cycles,
-         int warp_group, int warp)
-      : RecurrenceCell(size, plan, is_backward, warp),
-        cycles_(cycles),
-        group_(warp_group),
-        gates_(is_backward ? 1 : info(size.cell).gates),
-        busy_warps_((shape_.spans + shape_.warp_spans - 1) / shape_.warp_spans) {}
-
-  WarpTrace write(int steps, std::vector<RecurrencePart>& parts) {
-    parts_ = &parts;
-    products(0, group_).ask();
-    for (int step = 0; step < steps; ++step) {
-      for (int sub_batch = group_; sub_batch < plan_.sub_batches; sub_batch += plan_.warp_groups) {
-        write_sub_batch(step, sub_batch);
-        ++count_;
-      }
-    }
-    end_part(RecurrencePart::cell);
-    return out_.take();
-  }
-
- private:
   Products products(int step, int sub_batch) {
     const int rows_and_samples = shape_.row_tiles * shape_.sample_tiles;
     const ProductShape shape{.samples = shape_.samples,
@@ -347,7 +320,7 @@ class Writer : public RecurrenceCell {
     if (!is_alone) {
       ask(next_step, next_sub_batch);
     }
-    now.store_partials([&](int row, int of) { return partial(warp_, of, row); });
+    now.store_partials(own_partials());
     end_part(RecurrencePart::sums);
     out_.barrier();
     end_part(RecurrencePart::barrier);
@@ -379,33 +352,19 @@ class Writer : public RecurrenceCell {
   // As many passes of a loop that reads the clock.
   void wait(double cycles) {
     for (int pass = static_cast<int>(std::lround(cycles / kWaitPassCycles)); pass > 0; --pass) {
-      out_.branch(out_.operate(Operation::integer, out_.operate(Operation::other)));
+      out_.branch(out_.integer(out_.operate(Operation::other)));
     }
   }
 
   // ---- sums ---------------------------------------------------------------------------------------------------------
 
-  std::int64_t partial(int warp, int of, int row) const {
-    const int copy = 2 * group_ + count_ % 2;
-    return partials_begin() + (copy * plan_.warps + warp) * partials_bytes() +
-           std::int64_t{4} * (of * (16 * shape_.row_tiles + 4) + row);
-  }
+  Partials own_partials() const { return partials(2 * group_ + count_ % 2); }
 
   // An item's rows, from row `first_row` of the SM's on.
   std::vector<int> add_up(int round, int first_row) {
-    return add_halves(out_, 0, busy_warps_, [&](int warp) {
-      const int loads = gates_ == 3 ? 3 : 1, width = 4 * gates_ / loads;
-      std::vector<int> rows;
-      for (int i = 0; i < loads; ++i) {
-        const int to = out_.load(width, kNoRegister, [&](int lane) {
-          const int of = index(round, lane);
-          return of < items_ ? partial(warp, sample(of), first_row + unit(of) * gates_ + i) : -1;
-        });
-        for (int row = 0; row < gates_ / loads; ++row) {
-          rows.push_back(to + row);
-        }
-      }
-      return rows;
+    return add_partials(out_, 0, busy_warps_, gates_, [&](int warp, int lane, int row) {
+      const int of = index(round, lane);
+      return of < items_ ? own_partials().at(warp, sample(of), first_row + unit(of) * gates_ + row) : -1;
     });
   }
 
@@ -421,8 +380,8 @@ class Writer : public RecurrenceCell {
     for (int round = 0; round < rounds(); ++round) {
       for (int other = 1; other < plan_.split; ++other) {
         const int sum = add_up(round, plan_.units * other)[0];
-        of_items(Operation::shared_store, 4, kNoRegister, out_.operate(Operation::integer, sum, out_.integers(2)),
-                 round, [&](int i) { return received(other, i); });
+        of_items(Operation::shared_store, 4, kNoRegister, out_.integer(sum, out_.integers(2)), round,
+                 [&](int i) { return received(other, i); });
       }
       out_.flush();
     }
@@ -442,11 +401,18 @@ class Writer : public RecurrenceCell {
       sums[0] = fp32(sums[0], of_other);
     }
     out_.integers(7);
-    finish_item(sums, carried, step, sub_batch, round);
+    is_backward_ ? differentiate(sums[0], carried, step, sub_batch, round)
+                 : apply(sums, carried, step, sub_batch, round);
   }
 
   void end_part(RecurrencePart part) { parts_->resize(out_.written(), part); }
 
+  const TrainingSize& size_;
+  const RecurrencePlan& plan_;
+  RecurrenceShape shape_;
+  bool is_backward_, is_lstm_;
+  int warp_, threads_, items_;  // of the warp group; of a sub-batch
+  WarpWriter out_{CompilerView{}};
   const ExchangeTimes& cycles_;
   int group_, gates_, busy_warps_;
   int count_ = 0;  // of sub-batches

@@ -59,7 +59,7 @@ TEST_CASE("bulk copies are there so many cycles after the last SM's words, whate
     return bodies;
   };
   // Two passes of 100 cycles: each waits for its own copy, while the other computes.
-  PipelinedRun run = run_pipelined(exchange_chip(), shape, {pass(100, 80), pass(100, 100)});
+  ExchangeRun run = run_pipelined(exchange_chip(), shape, {pass(100, 80), pass(100, 100)});
   CHECK_THAT(run.step_cycles, Catch::Matchers::WithinAbs(600, 1e-6));
   CHECK(run.polls == 0);
   // Where computing takes longer than that, nobody waits.
@@ -150,7 +150,7 @@ TEST_CASE("where passes are pipelined, a step waits for no exchange that is shor
   CHECK_THAT(step(3000, false).step_cycles, Catch::Matchers::WithinAbs(6000, 1e-6));
   // An exchange of two SMs takes 1141 cycles beside its body (above). The words of the second pass are there when the
   // warps that have fetched the first poll them.
-  const PipelinedRun run = step(50, false);
+  const ExchangeRun run = step(50, false);
   CHECK(run.step_cycles > 1141);
   CHECK(run.step_cycles < 2 * 1141);
   REQUIRE(run.begun.size() == 2);
