@@ -4,7 +4,6 @@
 #include "experiments/reports/shown.hpp"
 #include "model/base/units.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 

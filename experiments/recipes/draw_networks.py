@@ -16,7 +16,7 @@ in their logarithm.
 libraries_configurations.csv, to which the prices of libraries are fitted, is of seed 41, 200 networks: half of them in
 fp32, from 32 units to as many as an LSTM of 4600 has weights, each with cuBLAS and with cuDNN.
 drawn_fifth_configurations.csv is 42 networks of seed 2031 for an H200, and 18 small ones, of 32 to 256 units, of seed
-2032."""
+2032; drawn_sixth_configurations.csv likewise of seeds 2033 and 2034."""
 import concurrent.futures
 import json
 import os

@@ -20,7 +20,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <span>

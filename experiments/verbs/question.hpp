@@ -10,7 +10,6 @@
 #include <iterator>
 #include <span>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 namespace onchip {

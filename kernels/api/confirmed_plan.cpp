@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <future>
-#include <type_traits>
 #include <variant>
 
 namespace onchip {

@@ -7,15 +7,9 @@
 #include "model/chip/chip.hpp"
 #include "model/families/planner.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <exception>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 struct onchip_program {

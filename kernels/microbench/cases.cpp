@@ -4,7 +4,6 @@
 #include "kernels/microbench/microbench.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 
 #include <set>
 #include <utility>

@@ -8,7 +8,6 @@
 #include "model/base/error.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <variant>
 

@@ -13,12 +13,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <type_traits>
 #include <utility>

@@ -3,7 +3,6 @@
 
 #include "kernels/runtime/device.hpp"
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 
 #include <algorithm>
 #include <string>

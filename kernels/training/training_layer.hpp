@@ -11,10 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -5,7 +5,6 @@
 
 #include "model/base/error.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>

@@ -6,8 +6,6 @@
 #include "model/base/number.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 

@@ -2,7 +2,6 @@
 #include "model/base/toml.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 #include "model/base/units.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/joined.hpp"
 
 #include <array>

@@ -3,7 +3,6 @@
 #include "model/chip/chip.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/number.hpp"
 #include "model/base/shipped.hpp"
 #include "model/chip/chip_base.hpp"

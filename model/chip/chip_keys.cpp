@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/chip/chip_keys.hpp"
 
-#include "model/base/input_file.hpp"
 #include "model/chip/occupancy.hpp"
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 #include "model/dense/price.hpp"
 #include "model/plan/family.hpp"
 
-#include <optional>
 #include <string>
 
 namespace onchip {

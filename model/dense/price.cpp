@@ -6,7 +6,6 @@
 #include "model/exchange/exchange_time.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 

@@ -6,7 +6,6 @@
 #include "model/plan/choices.hpp"
 #include "model/workload/recurrent.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 

@@ -7,9 +7,7 @@
 #include "model/families/plan.hpp"
 #include "model/sparse/layout/layout.hpp"
 
-#include <cstdint>
 #include <variant>
-#include <vector>
 
 namespace onchip {
 

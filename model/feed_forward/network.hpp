@@ -9,7 +9,6 @@
 
 #include "model/workload/mask.hpp"
 
-#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>

@@ -5,7 +5,6 @@
 #include "model/feed_forward/reference_tile.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <string>
 #include <utility>

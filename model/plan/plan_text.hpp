@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>

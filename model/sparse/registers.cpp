@@ -9,8 +9,6 @@
 #include "model/sparse/instructions.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 
 namespace onchip {

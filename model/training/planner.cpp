@@ -10,7 +10,6 @@
 #include <limits>
 #include <optional>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 namespace onchip {

@@ -15,7 +15,6 @@
 #include "model/training/phases.hpp"
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace onchip {

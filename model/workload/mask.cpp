@@ -2,13 +2,11 @@
 #include "model/workload/mask.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <numeric>

@@ -5,9 +5,7 @@
 #include "model/workload/recurrent.hpp"
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -13,7 +13,6 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -6,8 +6,6 @@
 #include "model/chip/chip.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 
 namespace onchip {
 

@@ -5,7 +5,6 @@
 
 #include "sim/machine/sm.hpp"
 
-#include <memory>
 #include <vector>
 
 namespace onchip {

@@ -8,9 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace onchip::ptx {

@@ -7,7 +7,6 @@
 #include "sim/ptx/warp.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace onchip::ptx {

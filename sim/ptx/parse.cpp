@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of PTX: a module from its text.
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "sim/ptx/instructions.hpp"
 #include "sim/ptx/module.hpp"
 

@@ -16,7 +16,6 @@
 #include "sim/trace/trace.hpp"
 
 #include <memory>
-#include <string>
 #include <string_view>
 
 namespace onchip {

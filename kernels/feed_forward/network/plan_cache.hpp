@@ -14,7 +14,6 @@
 #include "model/feed_forward/plan/blocks_layout.hpp"
 #include "model/feed_forward/structure/structure.hpp"
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>

@@ -9,7 +9,6 @@
 #include <bit>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <random>
 #include <string>
 

@@ -6,7 +6,6 @@
 #include "model/feed_forward/equal_rows.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <string>
 #include <tuple>

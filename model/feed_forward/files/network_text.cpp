@@ -2,7 +2,6 @@
 #include "model/feed_forward/files/network_text.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/number.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/parallel.hpp"
@@ -13,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <optional>

@@ -5,9 +5,7 @@
 
 #include "model/feed_forward/files/network_text.hpp"
 
-#include <cstdint>
 #include <functional>
-#include <string_view>
 #include <vector>
 
 namespace onchip {

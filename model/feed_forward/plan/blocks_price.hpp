@@ -23,8 +23,6 @@
 #include "model/feed_forward/plan/blocks_plan.hpp"
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 
 namespace onchip {
 using namespace price_parts;

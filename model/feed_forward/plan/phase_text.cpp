@@ -2,7 +2,6 @@
 #include "model/feed_forward/plan/phase_text.hpp"
 
 #include "model/base/error.hpp"
-#include "model/base/input_file.hpp"
 #include "model/base/number.hpp"
 #include "model/plan/require.hpp"
 

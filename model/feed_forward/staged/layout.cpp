@@ -7,7 +7,6 @@
 #include "model/base/units.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 namespace onchip {

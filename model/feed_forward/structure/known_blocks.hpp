@@ -13,11 +13,9 @@
 
 #include "model/feed_forward/structure/blocks.hpp"
 
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace onchip {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>

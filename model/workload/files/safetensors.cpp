@@ -12,7 +12,6 @@
 #include "model/workload/files/weights_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -21,7 +20,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace onchip {
