@@ -116,7 +116,7 @@ TEST_CASE("the terms of an inference sum to its time, and those of its launches"
   const BlocksPlan plan = *choose_blocks_plan(chip, examined.work, activity);
   const InferencePrice price = price_blocks(chip, examined.work, activity, plan);
   CHECK_THAT(price.us, WithinRel(price.terms.total(), 1e-9));
-  double launches = 4e6 * chip.library_node_seconds;
+  double launches = 4e6 * chip.library_node_seconds + price_parts::listed_us(chip, activity.alive.back());
   for (const LaunchPrice& launch : price.launches) {
     launches += launch.terms.total();
     for (const Term& term : launch.terms) {
