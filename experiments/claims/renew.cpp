@@ -7,6 +7,7 @@
 #include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/is_there.hpp"
 #include "model/base/output_file.hpp"
 
 #ifdef ONCHIP_HAS_CUDA
@@ -43,7 +44,7 @@ struct Asked {
 // Whether the folder has the rows then. The manifest is written last.
 bool measure_if_new(const Asked& asked, const fs::path& folder) {
   const fs::path rows = folder / (asked.name + ".csv"), question = folder / (asked.name + asked.suffix);
-  if (fs::exists(manifest_path(rows)) && fs::exists(question) && InputFile(question).bytes() == asked.question) {
+  if (is_there(manifest_path(rows)) && is_there(question) && InputFile(question).bytes() == asked.question) {
     return true;
   }
   std::cerr << "onchip: measuring " << asked.name << '\n';
@@ -56,7 +57,7 @@ bool measure_if_new(const Asked& asked, const fs::path& folder) {
   } catch (const std::exception& error) {
     std::cerr << "onchip: " << asked.name << ": " << error.what() << '\n';
   }
-  if (!fs::exists(rows)) {
+  if (!is_there(rows)) {
     return false;
   }
   write_file(manifest_path(rows), to_json_text(manifest));
@@ -124,7 +125,7 @@ std::vector<Asked> inferences_of(const Recipe& recipe, const std::string& chip) 
 
 // By a script of ours, with our own Python package before others.
 void run_script(const fs::path& script, const fs::path& rows) {
-  if (const fs::path package = script.parent_path() / "../../../python"; fs::exists(package)) {
+  if (const fs::path package = script.parent_path() / "../../../python"; is_there(package)) {
     const char* const other = std::getenv("PYTHONPATH");
     ::setenv("PYTHONPATH", (fs::canonical(package).string() + (other ? ":" + std::string(other) : "")).c_str(), 1);
   }

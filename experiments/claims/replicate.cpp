@@ -8,6 +8,7 @@
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/is_there.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"
@@ -36,7 +37,7 @@ namespace {
 std::vector<MeasuredRow> read_measured(const std::filesystem::path& path) {
   const CsvReader file(path);
   const auto beside = manifest_path(path);
-  const std::string architecture = std::filesystem::exists(beside) ? read_manifest(beside).architecture : "";
+  const std::string architecture = is_there(beside) ? read_manifest(beside).architecture : "";
   std::vector<MeasuredRow> rows;
   if (file.has("wall_ms") || file.has("layers")) {
     return rows;

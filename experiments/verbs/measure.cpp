@@ -27,6 +27,7 @@
 #include "kernels/recurrent/kernel_files.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "kernels/runtime/cubin.hpp"
+#include "model/base/is_there.hpp"
 #include "model/base/parallel.hpp"
 #include "model/chip/instructions.hpp"
 #include "model/dense/price.hpp"
@@ -213,8 +214,8 @@ class WrittenKernel {
  private:
   static std::filesystem::path own_beside(const std::filesystem::path& path, const char* extension) {
     const std::filesystem::path file = beside(path, extension), json = beside(path, ".json");
-    if (std::filesystem::exists(file)) {
-      const Json of = std::filesystem::exists(json) ? parse_json(InputFile(json).bytes(), json.string()) : Json();
+    if (is_there(file)) {
+      const Json of = is_there(json) ? parse_json(InputFile(json).bytes(), json.string()) : Json();
       if (!of.is_object() || of.value("file", Json()) != beside(path, ".layout").filename().string()) {
         throw InputError(file.string() +
                          ": there is such a file, but no written kernel's: move it away, or choose another name");

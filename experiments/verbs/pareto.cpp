@@ -7,6 +7,7 @@
 #include "experiments/measurement/manifest.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/is_there.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/front_of_rows.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 std::vector<std::string> axes_of(const std::filesystem::path& path) {
   const std::filesystem::path manifest = manifest_path(path);
   std::vector<std::string> axes;
-  if (!std::filesystem::exists(manifest)) {
+  if (!is_there(manifest)) {
     return axes;
   }
   const Json json = parse_json(InputFile(manifest).bytes(), manifest.string());

@@ -11,6 +11,7 @@
 #include "model/answer/json.hpp"
 #include "model/base/error.hpp"
 #include "model/base/input_file.hpp"
+#include "model/base/is_there.hpp"
 #include "model/base/joined.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"
@@ -122,7 +123,7 @@ class Figures {
   Figures() {
     scripts_ = shipped_folder("plots", "ONCHIP_PLOTS", ONCHIP_PLOTS_DIR).path;
     std::string name = (std::filesystem::temp_directory_path() / "onchip_report_XXXXXX").string();
-    if (!std::filesystem::exists(scripts_ / "python")) {
+    if (!is_there(scripts_ / "python")) {
       missing_ = "the scripts of plots/ are not here";
     } else if (::mkdtemp(name.data()) == nullptr) {
       missing_ = "there is no folder for temporary files";
@@ -168,7 +169,7 @@ class Figures {
       if (is_claim && plot < row.size() && row[plot].starts_with(kClaims) &&
           std::ranges::find(drawn, row[plot]) == drawn.end()) {
         drawn.push_back(row[plot]);
-        const bool is_own = std::filesystem::exists(scripts_ / (row[plot] + ".py"));
+        const bool is_own = is_there(scripts_ / (row[plot] + ".py"));
         draw_by(is_own ? row[plot] : std::string(kClaims), heading(row[plot]), "csv", to_csv(rows),
                 is_own ? std::vector<std::string>() : std::vector<std::string>{"--figure", row[plot]}, figures);
       }
@@ -212,7 +213,7 @@ class Figures {
   void draw_by(const std::string& script, const std::string& title, const std::string& extension,
                const std::string& bytes, const std::vector<std::string>& options, std::vector<Figure>& figures) {
     const std::filesystem::path program = scripts_ / (script + ".py");
-    if (!missing_.empty() || script.find('/') != std::string::npos || !std::filesystem::exists(program)) {
+    if (!missing_.empty() || script.find('/') != std::string::npos || !is_there(program)) {
       return;
     }
     const std::filesystem::path data = folder_ / ("data." + extension), svg = folder_ / "figure.svg",
@@ -485,7 +486,7 @@ Result read_result(const std::filesystem::path& file) {
     while (reader.next()) {
       rows.rows.push_back(reader.cells());
     }
-    if (const std::filesystem::path manifest = manifest_path(file); std::filesystem::exists(manifest)) {
+    if (const std::filesystem::path manifest = manifest_path(file); is_there(manifest)) {
       result.manifest = read_json(manifest.string(), InputFile(manifest).bytes());
     }
   }

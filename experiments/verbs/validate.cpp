@@ -10,6 +10,7 @@
 #include "experiments/validation/accuracy.hpp"
 #include "model/answer/feed_forward/asked.hpp"
 #include "model/base/error.hpp"
+#include "model/base/is_there.hpp"
 #include "model/base/parallel.hpp"
 #include "model/base/shipped.hpp"
 #include "model/base/table.hpp"
@@ -49,7 +50,7 @@ std::vector<std::filesystem::path> shipped_data() {
   std::error_code problem;
   for (std::filesystem::directory_iterator entry(directory, problem), end; !problem && entry != end;
        entry.increment(problem)) {
-    if (const auto file = entry->path() / "validation.csv"; std::filesystem::exists(file)) {
+    if (const auto file = entry->path() / "validation.csv"; is_there(file)) {
       files.push_back(file);
     }
   }

@@ -2,6 +2,7 @@
 #include "sim/trace/trace_file.hpp"
 
 #include "model/base/input_file.hpp"
+#include "model/base/is_there.hpp"
 #include "sim/trace/accel_sim_trace.hpp"
 #include "sim/trace/compact_trace.hpp"
 
@@ -45,7 +46,7 @@ bool is_list(std::string_view text) {
 std::filesystem::path beside(const std::filesystem::path& list, const std::string& name) {
   const std::filesystem::path plain = list.parent_path() / name;
   for (const char* ending : {"", ".xz", ".zst", ".gz"}) {
-    if (std::filesystem::exists(plain.string() + ending)) {
+    if (is_there(plain.string() + ending)) {
       return plain.string() + ending;
     }
   }

@@ -236,6 +236,8 @@ TEST_CASE("a list of kernels is its kernels, compressed ones among them", "[fast
   folder.write("kernelslist.g", "kernel-3.traceg\n");
   CHECK_THROWS_WITH(kernels_of(folder / "kernelslist.g"),
                     Catch::Matchers::Contains("names 'kernel-3.traceg', which is not beside it"));
+  folder.write("kernelslist.g", "kernel-" + std::string(300, '3') + "\n");  // no file has so long a name
+  CHECK_THROWS_AS(kernels_of(folder / "kernelslist.g"), InputError);
   folder.write("kernelslist.g", "MemcpyHtoD,0x00007f2f1d000000,4096\n");
   CHECK_THROWS_WITH(kernels_of(folder / "kernelslist.g"), Catch::Matchers::Contains("names none"));
 }
