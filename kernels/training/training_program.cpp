@@ -16,8 +16,8 @@ namespace onchip {
 namespace {
 
 constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-// Steps of a chunk: of so many bytes of gates, and at least so many that starting a chunk, 20 to 30 us, is little
-// beside it.
+// Steps of a chunk: of so many bytes of gates, and at least so many, for each chunk packs the weights and empties the
+// ring anew.
 constexpr std::int64_t kChunkBytes = 64 << 20, kChunkSteps = 64;
 // Bytes of a lane. Careful ways free four tiles of 16 at most: moving them to shared memory is faster.
 constexpr int kMostCarefulStack = 64;
