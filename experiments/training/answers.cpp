@@ -20,7 +20,11 @@ OptionGroup training_options() {
         "--mask or --weights of an LSTM whose recurrent weights are sparse and stay so.",
         "inference"},
        {"stash", "KIND",
-        "With --mode train keep all gates for the backward pass, or only cells and compute the gates anew.", "gates"}});
+        "With --mode train keep all gates for the backward pass, or cells and compute the gates anew (default: gates, "
+        "with --memory the fastest that fits)."},
+       {"memory", "BYTES",
+        "With --mode train take plans that need at most so much device memory beside the input and the weights, "
+        "e.g. \"24 GiB\"."}});
 }
 
 TrainingQuestion read_training_question(const Options& options, bool needs_hidden) {
@@ -35,8 +39,13 @@ TrainingQuestion read_training_question(const Options& options, bool needs_hidde
   if (options.given("family") && options.text("family") != "auto") {
     constraints.family = options.text("family");
   }
-  constraints.stash =
-      static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
+  if (options.given("stash")) {
+    constraints.stash =
+        static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
+  }
+  if (options.given("memory")) {
+    constraints.memory_bytes = parse_quantity(options.text("memory"), Dimension::bytes);
+  }
   if (const std::string plan = options.text("plan"); !plan.empty() && plan != "auto" && plan != kAllPlans) {
     constraints.plan = parse_plan_as<TrainingPlan>(plan);
   }
@@ -56,7 +65,7 @@ AskedTraining asked_of(const TrainingQuestion& question) {
 
 bool asks_training(const Options& options) {
   const bool trains = options.choice("mode", options.text("mode"), {"inference", "train"}) == 1;
-  options.refuse({"stash"}, "needs --mode train", !trains);
+  options.refuse({"stash", "memory"}, "needs --mode train", !trains);
   return trains;
 }
 
@@ -99,8 +108,11 @@ std::string time_text(const TrainingPrediction& prediction) {
 }
 
 std::string memory_text(const TrainingPrediction& prediction) {
-  return "stash      " + megabytes(static_cast<double>(prediction.stash_bytes)) +
-         " MB, the output included\nworkspace  " + megabytes(static_cast<double>(prediction.workspace_bytes)) + " MB\n";
+  const auto words = [](std::int64_t bytes) { return megabytes(static_cast<double>(bytes)) + " MB"; };
+  const TrainingMemory& memory = prediction.memory;
+  return "stash      " + words(memory.stash_bytes) + ", the output included\nworkspace  " +
+         words(memory.workspace_bytes) + "\npeak       " + words(memory.peak_bytes) +
+         ", beside the input and the weights\n";
 }
 
 }  // namespace

@@ -449,7 +449,7 @@ SweepSpec read_spec(const Options& options) {
   std::vector<std::pair<std::string, std::string>> keys;  // option, key
   for (const char* key : {"chip",   "cell",    "hidden", "batch", "steps",  "density", "precision", "mask",
                           "seed",   "weights", "tensor", "plan",  "family", "tier",    "network",   "images",
-                          "sample", "alive",   "gpus",   "mode",  "stash",  "layers",  "input"}) {
+                          "sample", "alive",   "gpus",   "mode",  "stash",  "memory",  "layers",    "input"}) {
     keys.emplace_back(key, key);
   }
   for (const FixableField& field : fixable_fields()) {

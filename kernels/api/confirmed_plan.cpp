@@ -72,9 +72,10 @@ Confirmed<std::vector<RankedPlan>> confirmed_ranking(const Chip& chip, const Rec
 
 // ---- training -------------------------------------------------------------------------------------------------------
 
-PlannedTraining planned_layer(const Chip& chip, const TrainingSize& size, Precision precision,
-                              const SparseMatrix* mask) {
-  const Found<PlannedTraining> found = plan_training_on_chip(chip, training_of(size, precision, mask));
+PlannedTraining planned_layer(const Chip& chip, const TrainingSize& size, Precision precision, const SparseMatrix* mask,
+                              Stash stash) {
+  const Found<PlannedTraining> found =
+      plan_training_on_chip(chip, training_of(size, precision, mask), {.stash = stash});
   if (!found) {
     throw DoesNotFit(found.why());
   }

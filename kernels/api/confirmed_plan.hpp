@@ -53,7 +53,7 @@ Confirmed<std::vector<RankedPlan>> confirmed_ranking(const Chip& chip, const Rec
 // The model's plan for a layer that is trained by the kernels, before a compiler is asked. Throws DoesNotFit, with what
 // it takes and what there is.
 PlannedTraining planned_layer(const Chip& chip, const TrainingSize& size, Precision precision,
-                              const SparseMatrix* mask = nullptr);
+                              const SparseMatrix* mask = nullptr, Stash stash = Stash::gates);
 
 // A training's plan on the chip: where the compiler spills a pass, with more of its weights in shared memory. Both
 // passes are compiled side by side. `mask`: of a sparse one.

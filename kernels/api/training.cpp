@@ -50,7 +50,7 @@ constexpr std::array<CallersArray, 23> kArrays{{
     ONCHIP_ARRAY(hn, hn, false, false),
     ONCHIP_ARRAY(cn, cn, false, false),
     ONCHIP_ARRAY(cells, cells, true, true),
-    ONCHIP_ARRAY(kept, gates, true, true),
+    ONCHIP_ARRAY(kept, kept, true, true),
     ONCHIP_ARRAY(dy, dy, false, true),
     ONCHIP_ARRAY(dhn, dhn, false, false),
     ONCHIP_ARRAY(dcn, dcn, false, false),
@@ -89,7 +89,7 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
         std::byte* const place = array.of(given[direction]);
         const int of_program = program.arrays.*array.array;
         const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
-        const bool is_kept = array.array == &TrainingArrays::gates || array.array == &TrainingArrays::cells;
+        const bool is_kept = array.array == &TrainingArrays::kept || array.array == &TrainingArrays::cells;
         if (needs && (keeps || !is_kept) && program.program.arrays[of_program].bytes > 0) {
           require(place, array.name);
         }
@@ -128,6 +128,10 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
   require_range("batch", layer->batch, 1, kMost);
   require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
   require_range("directions", layer->directions, 1, 2);
+  require_range("stash", layer->stash, ONCHIP_STASH_GATES, ONCHIP_STASH_CELLS);
+  if (mask != nullptr && layer->stash != ONCHIP_STASH_GATES) {
+    throw InputError("with a mask, a layer keeps the gates");
+  }
   if (layer->length_bytes != 0 && layer->length_bytes != 4 && layer->length_bytes != 8) {
     throw InputError("'length_bytes' is " + std::to_string(layer->length_bytes) + "; expected 0, 4 or 8");
   }
@@ -166,8 +170,9 @@ static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask,
     }
     const auto precision = static_cast<Precision>(layer->precision);
     const Chip chip = device_chip();
-    const Confirmed<TrainingPlan> plan = confirmed_plan(
-        chip, size, precision, mask, planned_layer(chip, size, precision, mask).plan, device_info().architecture);
+    const TrainingPlan planned = planned_layer(chip, size, precision, mask, static_cast<Stash>(layer->stash)).plan;
+    const Confirmed<TrainingPlan> plan =
+        confirmed_plan(chip, size, precision, mask, planned, device_info().architecture);
     *training = new onchip_training{TrainingLayer(size, precision, plan.chosen, chip, mask), plan.refused};
   });
 }
@@ -213,6 +218,25 @@ onchip_status onchip_training_forward_bytes(const onchip_training* training, std
     require(training, "training");
     require(workspace, "workspace");
     *workspace = training->layer.forward_bytes();
+  });
+}
+
+onchip_status onchip_training_memory(const onchip_layer* layer, std::int32_t layers, std::size_t* stash,
+                                     std::size_t* peak, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require_range("layers", layers, 1, kMostLayers);
+    const TrainingSize size = size_of(layer, nullptr);
+    const auto precision = static_cast<Precision>(layer->precision);
+    const TrainingPlan plan =
+        planned_layer(device_chip(), size, precision, nullptr, static_cast<Stash>(layer->stash)).plan;
+    Training training = training_of(size, precision);
+    training.stack.layers = layers;
+    const TrainingMemory memory = training_memory(training, plan, size.length_bytes);
+    for (const auto& [to, bytes] : {std::pair{stash, memory.stash_bytes}, {peak, memory.peak_bytes}}) {
+      if (to != nullptr) {
+        *to = static_cast<std::size_t>(bytes);
+      }
+    }
   });
 }
 

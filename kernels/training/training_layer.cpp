@@ -7,6 +7,7 @@
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse_program.hpp"
 #include "model/base/error.hpp"
+#include "model/training/memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,9 @@
 
 namespace onchip {
 namespace {
+
+static_assert(Cublas::kWorkspaceBytes == kProductWorkspace && kArrayAlignment == kMemoryAlignment,
+              "what is allocated is what is predicted");
 
 constexpr std::size_t kCallers = ~std::size_t{0};
 constexpr int kSizes = 16;  // of products whose rows only the device knows
@@ -91,7 +95,7 @@ ProgramNode outcome_node(int kernel, const TrainingSize& size, std::span<const T
                          std::span<const std::vector<std::byte*>> places, TrainingHalf half, std::int64_t rows,
                          std::uint32_t* status, std::uint32_t* report) {
   using A = TrainingArrays;
-  constexpr std::array kForward{&A::y, &A::cells, &A::gates, &A::hn, &A::cn};
+  constexpr std::array kForward{&A::y, &A::cells, &A::kept, &A::hn, &A::cn};
   constexpr std::array kBackward{&A::dx, &A::dw_ih, &A::dw_hh, &A::db, &A::db_hh, &A::dh0, &A::dc0};
   const std::span<int A::*const> written =
       half == TrainingHalf::forward ? std::span<int A::*const>(kForward) : kBackward;
@@ -146,12 +150,8 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
     kernels_.emplace_back(loaded(device_, kernel.request), kernel.entry);
   }
 
-  const TrainingArrays& a = training().arrays;
-  const int last_of_caller =
-      std::max({a.x,  a.w_ih, a.w_hh,  a.b_ih,  a.b_hh, a.h0,    a.c0,    a.dhn, a.dcn,   a.lengths, a.y,  a.dy,
-                a.hn, a.cn,   a.cells, a.gates, a.dx,   a.dw_ih, a.dw_hh, a.db,  a.db_hh, a.dh0,     a.dc0});
   std::vector<std::pair<int, std::size_t>> of_both;
-  for (int array = last_of_caller + 1; array < static_cast<int>(program.arrays.size()); ++array) {
+  for (int array = training().own_arrays; array < static_cast<int>(program.arrays.size()); ++array) {
     if (const auto contents = program.arrays[array].contents; !contents.empty()) {
       constants_.emplace(array, contents);
     } else if (array != program.results) {
@@ -284,7 +284,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     ONCHIP_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
   }
   std::uint32_t* const status = device.statuses.data() + device.halves++ % kStatuses;
-  const bool keeps = half == TrainingHalf::backward || places[0][training().arrays.gates] != nullptr;
+  const bool keeps = half == TrainingHalf::backward || places[0][training().arrays.kept] != nullptr;
   if (!keeps && forward_bytes() == 0) {
     throw InputError("a forward with a mask keeps what its backward needs: 'kept' is null");
   }
@@ -303,7 +303,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     of_direction[training_[direction].program.results] = reinterpret_cast<std::byte*>(status);
     nodes.push_back(nodes_of(direction, half, of_direction, rows, keeps, capture == cudaStreamCaptureStatusActive));
     if (!keeps) {
-      of_direction[training().arrays.gates] = nullptr;  // not among the results
+      of_direction[training().arrays.kept] = nullptr;  // not among the results
     }
   }
   run(nodes, stream, workspace + of_workspace.products_offset);

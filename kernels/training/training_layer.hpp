@@ -41,14 +41,14 @@ class TrainingLayer {
   std::size_t workspace_bytes() const { return workspace_.bytes; }
   // Of a forward that no backward follows, and which keeps nothing; 0: there is none.
   std::size_t forward_bytes() const { return forward_workspace_.bytes; }
-  std::size_t kept_bytes() const { return training().program.arrays[training().arrays.gates].bytes; }
+  std::size_t kept_bytes() const { return training().program.arrays[training().arrays.kept].bytes; }
 
   // `places`: of the caller's arrays of each direction, those of TrainingArrays; null where there is none. A forward
-  // that has no place for gates keeps nothing: its workspace is of forward_bytes(), and no backward may follow. `rows`:
-  // with lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done. Waits for
-  // nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do so at
-  // once. Of a half that gives up a wait or finds a length that is none, all results are NaN, and the next call on this
-  // device, or to check(), throws CudaError, once.
+  // that has no place for what is kept keeps nothing: its workspace is of forward_bytes(), and no backward may follow.
+  // `rows`: with lengths, TrainingRows::packed. `workspace`: aligned to 256 bytes, free again when the half is done.
+  // Waits for nothing and allocates no device memory: it may be captured in a graph. Several streams and threads may do
+  // so at once. Of a half that gives up a wait or finds a length that is none, all results are NaN, and the next call
+  // on this device, or to check(), throws CudaError, once.
   //
   // With lengths and padded arrays, the host does not know how many rows the products have: they are over all, zeros
   // among them; in a graph over a multiple of a sixteenth, which the device chooses (graph_switch.hpp).

@@ -4,6 +4,7 @@
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
+#include "model/training/memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,9 +17,6 @@ namespace onchip {
 namespace {
 
 constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-// Steps of a chunk: of so many bytes of gates, and at least so many, for each chunk packs the weights and empties the
-// ring anew.
-constexpr std::int64_t kChunkBytes = 64 << 20, kChunkSteps = 64;
 // Bytes of a lane. Careful ways free four tiles of 16 at most: moving them to shared memory is faster.
 constexpr int kMostCarefulStack = 64;
 
@@ -43,24 +41,27 @@ struct Builder {
   TrainingArrays arrays;
   bool launches = true;  // the dense recurrences
   int packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
-  int ranks = 0, ranks_back = 0, first_gradient = 0;
-  std::int64_t chunk_steps = 0;                    // of a forward that keeps nothing
-  bool takes_carry = false, leaves_carry = false;  // a chunk: from the one before it, to the next
-  // Of x, and then of its gradient; of y; of the weights and their gradients.
+  int ranks = 0, ranks_back = 0, gates = 0, cells = 0;
+  int carry = 0;  // between chunks: fp32, and what is exchanged of the state
+  std::int64_t chunk_steps = 0;
+  // Of x, and then of its gradient; of y; of the weights and their gradients, which chunks add up there, in fp32.
   int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_dw_ih = 0, copied_dw_hh = 0;
-  int rank_samples = -1, prepare = 0, forward = 0, prepare_back = 0, backward = 0, sum_bias = 0,
+  int rank_samples = -1, prepare = 0, forward = 0, recompute = 0, prepare_back = 0, backward = 0, sum_bias = 0,
       copy_back = 0;  // kernels
+  // A chunk: whether there are steps before and after it, in the order of the recurrence; the state's carry there.
+  bool has_before = false, has_after = false;
+  float *carry_before = nullptr, *carry_after = nullptr;
 
   bool has_lengths() const { return size.length_bytes > 0; }
+  bool recomputes() const { return plan.stash == Stash::cells; }
   bool copies_rows() const { return plan.aligned || has_lengths(); }
-  // The gradient of x is added to that of the first direction.
-  bool adds_dx() const { return size.is_reverse && size.directions == 2; }
+  bool sums_chunks() const { return has_before || has_after; }
+  // The gradient of x is added to that of the first direction; of chunks, which go the other way there, to zeros.
+  bool adds_dx() const { return size.directions == 2 && (size.is_reverse || sums_chunks()); }
   Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const;
-  std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const {
-    return rows.keeps ? halves(at, rows) : chunks(at, rows);
-  }
+  std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const;
   std::vector<ProgramNode> halves(ArrayPlaces at, const TrainingRows& rows) const;
-  std::vector<ProgramNode> chunks(ArrayPlaces at, const TrainingRows& rows) const;
+  void add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const TrainingRows& rows, TrainingHalf half) const;
 };
 
 // ---- the products over all steps at once ----------------------------------------------------------------------------
@@ -68,7 +69,8 @@ struct Builder {
 struct Matrix {
   std::byte* data = nullptr;
   std::int64_t leading = 0;  // elements from one row to the next
-  Matrix from_row(std::int64_t row) const { return {data + 2 * row * leading, leading}; }
+  int element_bytes = 2;     // 4: fp32
+  Matrix from_row(std::int64_t row) const { return {data + element_bytes * row * leading, leading, element_bytes}; }
 };
 
 constexpr std::int64_t aligned_columns(std::int64_t columns) {
@@ -82,8 +84,7 @@ struct Products {
   std::int64_t all_rows = p.size.steps * p.size.batch, rows = given.products > 0 ? given.products : all_rows;
   std::int64_t gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
 
-  Matrix kept(int array) const { return {at[array], std::int64_t{4} * p.size.hidden}; }
-  Matrix gates() const { return kept(p.arrays.gates); }
+  Matrix gates() const { return {at[p.gates], std::int64_t{kKept} * p.size.hidden}; }
   bool copies(std::int64_t columns) const { return p.plan.aligned && columns % 8 != 0; }
   bool packs_x() const { return p.has_lengths() && given.packed == 0; }
   bool copies_x() const { return packs_x() || copies(p.size.input); }
@@ -105,7 +106,8 @@ struct Products {
                                 .leading_b = of_size(a.leading, "columns"),
                                 .c = c.data,
                                 .leading_c = of_size(c.leading, "columns"),
-                                .keep = keep ? 1.0F : 0.0F};
+                                .keep = keep ? 1.0F : 0.0F,
+                                .sums_in_fp32 = c.element_bytes == 4};
     return node;
   }
 
@@ -134,6 +136,12 @@ struct Products {
     const auto count = static_cast<int>(columns);
     return {at[from], to, copied_rows, static_cast<int>(multiplied(columns)), count, count, count, adds ? 1 : 0};
   }
+  // Of a gradient of weights, behind the last chunk.
+  RowCopy copy_sums(int from, std::byte* to, std::int64_t columns, bool adds) const {
+    RowCopy copy = p.has_before ? RowCopy{} : copy_back(from, to, gate_rows, columns, adds, p.sums_chunks());
+    copy.is_fp32 = p.sums_chunks() ? 1 : 0;
+    return copy;
+  }
   // Of all positions of all samples, to their packed rows or from them.
   RowCopy mapped(RowCopy copy, RowMap map) const {
     copy.rows = copy.to == nullptr ? 0 : all_rows;
@@ -149,10 +157,12 @@ struct Products {
     return packs_x() ? mapped(made, RowMap::from_packed) : made;
   }
   RowCopy copy_y() const {
-    const std::int64_t hidden = p.size.hidden;
-    const RowCopy made = copy(at[p.arrays.y], p.size.directions * hidden, p.copied_y, rows, hidden, p.has_lengths());
+    const std::int64_t hidden = p.size.hidden, more = p.has_before ? p.size.batch : 0;
+    const Matrix from = y().from_row(p.size.is_reverse ? 0 : -more);
+    const RowCopy made = copy(from.data, from.leading, p.copied_y, rows + more, hidden, p.has_lengths());
     return p.has_lengths() ? mapped(made, RowMap::to_later) : made;
   }
+  Matrix y() const { return {at[p.arrays.y], std::int64_t{p.size.directions} * p.size.hidden}; }
   std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
 
   // The gradient of W_hh by some steps. A GRU's last gate has its gradient for W_hh behind that for W_ih.
@@ -166,40 +176,76 @@ struct Products {
     }
   }
 
-  // Of a step's gates and the state before it: of all steps but the first; and that of the first, where its state is
-  // not zero.
-  void add_recurrent_gradient(std::vector<ProgramNode>& nodes) const {
-    const TrainingArrays& a = p.arrays;
-    const TrainingSize& size = p.size;
-    const Matrix to{at[a.dw_hh], size.hidden};
-    const std::int64_t outputs = std::int64_t{size.directions} * size.hidden;
+  // The states before steps, from row `first_row` of the gates on: of all steps, or of all but the very first.
+  struct Before {
+    Matrix states;
+    std::int64_t rows, first_row;
+  };
+  Before before_steps() const {
     if (p.has_lengths()) {
-      const std::int64_t columns = multiplied(size.hidden);
-      multiply_states(nodes, "dW_hh", aligned(to, size.hidden, p.copied_dw_hh), columns, rows, gates(),
-                      {at[p.copied_y], columns}, false);
-      return;
+      return {{at[p.copied_y], multiplied(p.size.hidden)}, rows, 0};
     }
-    if (size.steps > 1) {
-      const Matrix y = aligned({at[a.y], outputs}, size.hidden, p.copied_y);
-      multiply_states(nodes, "dW_hh", aligned(to, size.hidden, p.copied_dw_hh), multiplied(size.hidden),
-                      rows - size.batch, gates().from_row(size.is_reverse ? 0 : size.batch),
-                      y.from_row(size.is_reverse ? size.batch : 0), false);
-    } else if (at[a.h0] == nullptr) {
-      nodes.push_back(fill_node("dW_hh", to.data, static_cast<std::size_t>(2 * gate_rows * size.hidden)));
+    const std::int64_t missing = p.has_before ? 0 : p.size.batch;
+    const Matrix all = copies(p.size.hidden) ? Matrix{at[p.copied_y], multiplied(p.size.hidden)}
+                                             : y().from_row(p.size.is_reverse || missing > 0 ? 0 : -p.size.batch);
+    return {all.from_row(p.size.is_reverse ? p.size.batch : 0), rows - missing, p.size.is_reverse ? 0 : missing};
+  }
+  // Those of the very first step, where there is h0.
+  bool has_first() const { return at[p.arrays.h0] != nullptr && !p.has_lengths() && !p.has_before; }
+  Matrix first_gates() const { return gates().from_row(p.size.is_reverse ? rows - p.size.batch : 0); }
+  Matrix h0() const { return {at[p.arrays.h0], p.size.hidden}; }
+
+  // What is added up over chunks, or over all steps at once.
+  Matrix sums(int array, std::int64_t columns, int copied) const {
+    return p.sums_chunks() ? Matrix{at[copied], multiplied(columns), 4}
+                           : aligned({at[array], columns}, columns, copied);
+  }
+
+  // dW_hh: of all steps but the first, and that of the first, where its state is not zero.
+  void add_recurrent_gradient(std::vector<ProgramNode>& nodes) const {
+    const std::int64_t hidden = p.size.hidden;
+    const Before before = before_steps();
+    const Matrix to = sums(p.arrays.dw_hh, hidden, p.copied_dw_hh), result{at[p.arrays.dw_hh], hidden};
+    if (before.rows > 0) {
+      multiply_states(nodes, "dW_hh", to, multiplied(hidden), before.rows, gates().from_row(before.first_row),
+                      before.states, p.has_after);
+    } else if (!has_first() && !p.sums_chunks()) {
+      nodes.push_back(fill_node("dW_hh", result.data, static_cast<std::size_t>(2 * gate_rows * hidden)));
     }
-    if (at[a.h0] != nullptr) {
-      multiply_states(nodes, "dW_hh of h0", to, size.hidden, size.batch, kept(p.first_gradient),
-                      {at[a.h0], size.hidden}, size.steps > 1 && !copies(size.hidden));
+    if (has_first()) {  // copies are added to it, chunks are not
+      multiply_states(nodes, "dW_hh of h0", p.sums_chunks() ? to : result, hidden, p.size.batch, first_gates(), h0(),
+                      p.has_after || (before.rows > 0 && (p.sums_chunks() || !copies(hidden))));
     }
   }
 
-  Matrix w_ih(int array) const {
-    return aligned({at[array], p.size.input}, p.size.input, array == p.arrays.w_ih ? p.copied_w_ih : p.copied_dw_ih);
+  // W_ih x + W_hh h; of a GRU's last gate the second apart, where q is.
+  std::vector<ProgramNode> gates_anew() const {
+    const std::int64_t hidden = p.size.hidden, apart = p.size.cell == Cell::gru ? hidden : 0, first = gate_rows - apart;
+    std::vector<ProgramNode> nodes{forward()};
+    nodes[0].label = "gates W_ih x";
+    const auto add = [&](Matrix to, std::int64_t of_rows, Matrix states) {
+      const Matrix w_hh{at[p.arrays.w_hh], hidden};
+      nodes.push_back(multiply("gates W_hh h", to, of_rows, first, hidden, states, false, w_hh, true, true));
+      if (apart > 0) {
+        to.data += 2 * gate_rows;
+        nodes.push_back(
+            multiply("gates W_hh h", to, of_rows, apart, hidden, states, false, w_hh.from_row(first), true, false));
+      }
+    };
+    if (const Before before = before_steps(); before.rows > 0) {
+      add(gates().from_row(before.first_row), before.rows, before.states);
+    }
+    if (has_first()) {
+      add(first_gates(), p.size.batch, h0());
+    }
+    return nodes;
   }
+
+  Matrix w_ih() const { return aligned({at[p.arrays.w_ih], p.size.input}, p.size.input, p.copied_w_ih); }
 
   ProgramNode forward() const {
-    return multiply("W_ih x", gates(), rows, gate_rows, multiplied(p.size.input), x(p.arrays.x), false,
-                    w_ih(p.arrays.w_ih), true, false);
+    return multiply("W_ih x", gates(), rows, gate_rows, multiplied(p.size.input), x(p.arrays.x), false, w_ih(), true,
+                    false);
   }
 
   std::vector<ProgramNode> backward() const {
@@ -207,37 +253,36 @@ struct Products {
     const std::int64_t columns = multiplied(p.size.input);
     std::vector<ProgramNode> nodes;
     if (at[a.dw_ih] != nullptr) {
-      nodes.push_back(multiply("dW_ih", w_ih(a.dw_ih), gate_rows, columns, rows, gates(), true, x(a.x), false, false));
+      nodes.push_back(multiply("dW_ih", sums(a.dw_ih, p.size.input, p.copied_dw_ih), gate_rows, columns, rows, gates(),
+                               true, x(a.x), false, p.has_after));
     }
     if (at[a.dw_hh] != nullptr) {
       add_recurrent_gradient(nodes);
     }
     if (at[a.dx] != nullptr) {
-      nodes.push_back(multiply("dx", x(a.dx), rows, columns, gate_rows, gates(), false, w_ih(a.w_ih), false,
-                               p.adds_dx() && !copies_x()));
+      nodes.push_back(
+          multiply("dx", x(a.dx), rows, columns, gate_rows, gates(), false, w_ih(), false, p.adds_dx() && !copies_x()));
     }
     return nodes;
   }
 
+  // Whether a chunk before this one has the weights ready.
+  bool is_packed(bool is_backward) const { return is_backward ? p.has_after : p.has_before; }
   // Before each of them, and behind the last.
   RowCopies before(bool is_backward) const {
-    return {copy_x(), copy(at[p.arrays.w_ih], p.size.input, p.copied_w_ih, gate_rows, p.size.input),
+    return {copy_x(),
+            is_packed(is_backward) ? RowCopy{}
+                                   : copy(at[p.arrays.w_ih], p.size.input, p.copied_w_ih, gate_rows, p.size.input),
             is_backward ? copy_y() : RowCopy{}};
   }
   RowCopies behind_backward() const {
-    const bool adds = at[p.arrays.h0] != nullptr && !p.has_lengths();
-    return {copy_dx(), copy_back(p.copied_dw_ih, at[p.arrays.dw_ih], gate_rows, p.size.input, false),
-            p.size.steps > 1 || p.has_lengths()
-                ? copy_back(p.copied_dw_hh, at[p.arrays.dw_hh], gate_rows, p.size.hidden, adds)
-                : RowCopy{}};
+    const bool is_first_alone = before_steps().rows == 0 && !p.sums_chunks();
+    return {copy_dx(), copy_sums(p.copied_dw_ih, at[p.arrays.dw_ih], p.size.input, false),
+            is_first_alone
+                ? RowCopy{}
+                : copy_sums(p.copied_dw_hh, at[p.arrays.dw_hh], p.size.hidden, has_first() && !p.sums_chunks())};
   }
 };
-
-// In as many parts of at most `most` as there must be, the size of the largest.
-constexpr std::int64_t balanced(std::int64_t whole, std::int64_t most) {
-  const std::int64_t parts = (whole + most - 1) / most;
-  return (whole + parts - 1) / parts;
-}
 
 // ---- the program ----------------------------------------------------------------------------------------------------
 
@@ -287,14 +332,14 @@ namespace {
 
 Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const {
   const auto words = [&](int array) { return array_at<std::uint32_t>(at, array); };
-  std::byte* const first_cells = at[arrays.cells];
+  std::byte* const first_cells = at[cells];
   std::byte* const other_cells = has_lengths() || first_cells == nullptr
                                      ? first_cells
                                      : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
   return {.weights = at[arrays.w_hh],
           .packed = words(is_backward ? packed_transposed : packed),
           .ring = array_at<char>(at, is_backward ? ring_back : ring),
-          .gates = at[arrays.gates],
+          .gates = at[gates],
           .cells = size.is_reverse ? first_cells : other_cells,
           .last_cells = size.is_reverse ? other_cells : first_cells,
           .output = at[arrays.y],
@@ -302,8 +347,8 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
           .initial_cell = at[arrays.c0],
           .final_state = at[arrays.hn],
           .final_cell = at[arrays.cn],
-          .initial_carry = takes_carry ? array_at<float>(at, first_gradient) : nullptr,
-          .final_carry = leaves_carry ? array_at<float>(at, first_gradient) : nullptr,
+          .initial_carry = is_backward ? (has_after ? array_at<float>(at, carry) : nullptr) : carry_before,
+          .final_carry = is_backward ? (has_before ? array_at<float>(at, carry) : nullptr) : carry_after,
           .input_bias = at[arrays.b_ih],
           .recurrent_bias = at[arrays.b_hh],
           .output_gradient = at[arrays.dy],
@@ -314,11 +359,11 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
           .bias_sums = array_at<float>(at, bias_sums),
           .input_bias_gradient = at[arrays.db],
           .recurrent_bias_gradient = at[arrays.db_hh],
-          .first_gradient = at[arrays.h0] == nullptr || has_lengths() ? nullptr : at[first_gradient],
           .lengths = has_lengths() ? at[arrays.lengths] : nullptr,
           .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
           .steps = size.steps,
-          .keeps = rows.keeps ? 1 : 0,
+          .keeps = rows.keeps && !recomputes(),
+          .continues = has_before,
           .descends = is_backward != size.is_reverse,
           .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
                                           : rows.unit > 0 ? -rows.unit
@@ -327,38 +372,65 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
           .copies = {}};
 }
 
-// The state goes from chunk to chunk where a backward has the gradient of the first gates: fp32, then as exchanged.
-std::vector<ProgramNode> Builder::chunks(ArrayPlaces at, const TrainingRows& rows) const {
-  const std::int64_t state = std::int64_t{size.batch} * size.hidden;
-  const bool is_given = rows.chunk_steps > 0 && !has_lengths();
-  const std::int64_t most_steps = is_given ? std::min(rows.chunk_steps, chunk_steps) : chunk_steps;
+std::vector<ProgramNode> Builder::nodes(ArrayPlaces at, const TrainingRows& rows) const {
+  if (rows.keeps && !recomputes()) {
+    return halves(at, rows);
+  }
   std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
-  for (std::int64_t first = 0; first < size.steps; first += most_steps) {
-    Builder chunk = *this;
-    const std::int64_t steps = std::min(most_steps, size.steps - first);
+  add_chunks(all, at, rows, TrainingHalf::forward);
+  if (rows.keeps) {
+    add_chunks(all, at, rows, TrainingHalf::backward);
+  }
+  return all;
+}
+
+void Builder::add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const TrainingRows& rows,
+                         TrainingHalf half) const {
+  const bool is_backward = half == TrainingHalf::backward;
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+  const std::int64_t count = (size.steps + chunk_steps - 1) / chunk_steps;
+  std::byte* const exchanged = at[carry] == nullptr ? nullptr : at[carry] + 4 * state;
+  const bool has_kept = recomputes() && size.cell == Cell::lstm && at[arrays.kept] != nullptr;
+  if (is_backward && count > 1 && size.directions == 2 && !size.is_reverse && at[arrays.dx] != nullptr) {
+    all.push_back(fill_node("dx", at[arrays.dx], static_cast<std::size_t>(2 * size.steps * size.batch * size.input)));
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t number = is_backward ? count - 1 - i : i;
+    const std::int64_t first = number * chunk_steps, steps = std::min(chunk_steps, size.steps - first);
     const std::int64_t begin = size.is_reverse ? size.steps - first - steps : first;
+    Builder chunk = *this;
     chunk.size.steps = steps;
-    chunk.takes_carry = first > 0;
-    chunk.leaves_carry = first + steps < size.steps;
+    chunk.has_before = number > 0;
+    chunk.has_after = number + 1 < count;
     std::vector<std::byte*> places(at.begin(), at.end());
-    places[arrays.x] += 2 * begin * size.batch * size.input;
-    places[arrays.y] += 2 * begin * size.directions * state;
-    if (chunk.takes_carry) {
-      places[arrays.h0] = at[first_gradient] + 4 * state;
+    for (const auto& [array, columns] : {std::pair{arrays.x, size.input},
+                                         {arrays.dx, size.input},
+                                         {arrays.y, size.directions * size.hidden},
+                                         {arrays.dy, size.directions * size.hidden}}) {
+      places[array] += places[array] == nullptr ? 0 : 2 * begin * size.batch * columns;
     }
-    if (chunk.leaves_carry) {
-      places[arrays.hn] = at[first_gradient] + 4 * state;
+    // The state's fp32 and what is exchanged of it; c stays for backward.
+    const auto carry_at = [&](std::int64_t of) {
+      return has_kept ? array_at<float>(at, arrays.kept) + of * state : array_at<float>(at, carry);
+    };
+    if (chunk.has_before) {
+      chunk.carry_before = carry_at(number - 1);
+      places[arrays.h0] = exchanged;
+      places[arrays.dh0] = places[arrays.dc0] = nullptr;
+    }
+    if (chunk.has_after) {
+      chunk.carry_after = carry_at(number);
+      places[arrays.hn] = exchanged;
       places[arrays.cn] = nullptr;
     }
     for (ProgramNode& node : chunk.halves(places, rows)) {
-      if (half_of(node.label) == TrainingHalf::forward) {
+      if (node.label != "status" && half_of(node.label) == half) {
         node.stream = 0;
         node.after = {};
         all.push_back(std::move(node));
       }
     }
   }
-  return all;
 }
 
 std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& rows) const {
@@ -376,6 +448,9 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
   const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
     Arguments of_kernel = arguments(is_backward);
     std::ranges::copy(copies, of_kernel.copies);
+    if (products.is_packed(is_backward)) {
+      of_kernel.weights = nullptr;
+    }
     return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
   };
   std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
@@ -402,11 +477,22 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
   if (copies_rows()) {
     prepared_back = prepare_half(true, forwarded);
   }
+  if (recomputes()) {
+    constexpr int kThreads = 128;
+    Arguments anew = arguments(false);
+    anew.ranks = array_at<Ranked>(at, ranks_back);
+    for (ProgramNode& node : products.gates_anew()) {
+      push(std::move(node), 0, {});
+    }
+    const std::int64_t threads = std::int64_t{size.batch} * size.hidden;
+    push(launch_node("gates", recompute, static_cast<int>((threads + kThreads - 1) / kThreads), kThreads, 0, anew), 0,
+         {});
+  }
   push(recurrence("backward", backward, true), 0, {prepared_back});
   for (ProgramNode& node : products.backward()) {
     push(std::move(node), 0, {});
   }
-  if (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr) {
+  if (!has_before && (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr)) {
     push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
   }
   const RowCopies behind = products.behind_backward();
@@ -432,7 +518,7 @@ void check_trainable(const TrainingSize& size, Precision precision) {
 }
 
 // What goes in and comes out, and what is kept between the passes.
-TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, bool has_lengths) {
+TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, const LayerMemory& memory) {
   const auto elements = [&](std::int64_t count) { return program.add_array(2 * static_cast<std::size_t>(count)); };
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
@@ -452,7 +538,7 @@ TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, bool
   a.dy = elements(size.steps * size.directions * state);
   a.hn = elements(state);
   a.cn = elements(cell);
-  a.cells = elements((size.steps + (has_lengths ? 0 : 1)) * cell);
+  a.cells = program.add_array(static_cast<std::size_t>(memory.cells));
   a.dx = elements(inputs);
   a.dw_ih = elements(gate_rows * size.input);
   a.dw_hh = elements(gate_rows * size.hidden);
@@ -460,7 +546,7 @@ TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, bool
   a.db_hh = elements(gate_rows);
   a.dh0 = elements(state);
   a.dc0 = elements(cell);
-  a.gates = elements(size.steps * kKept * state);
+  a.kept = program.add_array(static_cast<std::size_t>(memory.kept));
   return a;
 }
 
@@ -477,47 +563,42 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   KernelProgram program;
   b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
   b.forward = program.add_kernel(forward, "recurrence");
+  b.recompute = b.recomputes() ? program.add_kernel(forward, "recompute") : -1;
   b.prepare_back = program.add_kernel(instead ? instead->prepare : backward, "prepare");
   b.backward = program.add_kernel(backward, "recurrence");
   b.sum_bias = program.add_kernel(backward, "sum_bias");
   b.rank_samples = b.has_lengths() ? program.add_kernel(forward, "rank_samples") : -1;
-  b.copy_back = b.copies_rows() ? program.add_kernel(backward, "copy_back") : -1;
+  b.copy_back = b.copies_rows() || b.recomputes() ? program.add_kernel(backward, "copy_back") : -1;
 
-  const std::int64_t state = std::int64_t{size.batch} * size.hidden;
-  b.arrays = add_arrays(program, size, b.has_lengths());
-  const RecurrenceShape shape = instead ? RecurrenceShape{} : recurrence_shape(size, plan.forward, false);
-  const RecurrenceShape back = instead ? RecurrenceShape{} : recurrence_shape(size, plan.backward, true);
-  b.packed = program.add_array(shape.packed_bytes);
-  b.packed_transposed = program.add_array(back.packed_bytes);
-  b.ring = program.add_array(shape.ring_bytes);
-  b.ring_back = program.add_array(back.ring_bytes);
-  b.bias_sums = program.add_array(instead ? instead->bias_bytes : back.bias_bytes);
-  const std::size_t ranks_bytes = b.has_lengths() ? 8 * size.batch + sizeof(int) * (size.steps + 1) : 0;
-  b.ranks = program.add_array(ranks_bytes);
-  b.ranks_back = program.add_array(ranks_bytes);
-  b.first_gradient = program.add_array(2 * static_cast<std::size_t>(4 * state));
-  const auto copied = [&](bool is_copied, std::int64_t rows, std::int64_t columns) {
-    return is_copied ? program.add_array(2 * static_cast<std::size_t>(rows * aligned_columns(columns))) : 0;
-  };
-  const std::int64_t all_rows = size.steps * size.batch, gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
-  b.copied_x = copied(b.copies_rows(), all_rows, size.input);
-  b.copied_y = copied(b.copies_rows(), all_rows, size.hidden);
-  b.copied_w_ih = copied(plan.aligned, gate_rows, size.input);
-  b.copied_dw_ih = copied(plan.aligned, gate_rows, size.input);
-  b.copied_dw_hh = copied(plan.aligned, gate_rows, size.hidden);
+  const LayerMemory memory = layer_memory(size, plan, instead == nullptr);
+  const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
+  b.arrays = add_arrays(program, size, memory);
+  const auto own_arrays = static_cast<int>(program.arrays.size());
+  b.chunk_steps = chunk_steps(size, plan);
+  b.packed = add(memory.packed);
+  b.packed_transposed = add(memory.packed_back);
+  b.ring = add(memory.ring);
+  b.ring_back = add(memory.ring_back);
+  b.bias_sums = add(instead ? static_cast<std::int64_t>(instead->bias_bytes) : memory.bias_sums);
+  b.ranks = add(memory.ranks);
+  b.ranks_back = add(memory.ranks);
+  b.carry = add(memory.carry);
+  b.copied_x = add(memory.copied_x);
+  b.copied_y = add(memory.copied_y);
+  b.copied_w_ih = add(memory.copied_w_ih);
+  b.copied_dw_ih = add(memory.copied_dw_ih);
+  b.copied_dw_hh = add(memory.copied_dw_hh);
+  b.gates = b.recomputes() ? add(memory.chunk_gates) : b.arrays.kept;
+  b.cells = b.recomputes() ? add(memory.chunk_cells) : b.arrays.cells;
   b.status = program.add_array(4);
-  const std::int64_t most_steps = std::max(kChunkSteps, kChunkBytes / (2 * kKept * state));
-  b.chunk_steps = balanced(size.steps, b.has_lengths() ? size.steps : most_steps);
   std::vector<std::pair<int, std::size_t>> forward_arrays;
-  for (const int array : {b.packed, b.ring, b.ranks, b.first_gradient}) {
+  for (const int array : {b.packed, b.ring, b.ranks, b.carry}) {
     forward_arrays.emplace_back(array, program.arrays[array].bytes);
   }
-  const auto of_chunk = [&](int array) {
-    forward_arrays.emplace_back(array, program.arrays[array].bytes / size.steps * b.chunk_steps);
-  };
-  of_chunk(b.arrays.gates);
+  const std::int64_t chunk_rows = b.chunk_steps * size.batch;
+  forward_arrays.emplace_back(b.gates, 2 * kKept * chunk_rows * size.hidden);
   if (b.copies_rows()) {
-    of_chunk(b.copied_x);
+    forward_arrays.emplace_back(b.copied_x, 2 * chunk_rows * aligned_columns(size.input));
   }
   if (plan.aligned) {
     forward_arrays.emplace_back(b.copied_w_ih, program.arrays[b.copied_w_ih].bytes);
@@ -526,6 +607,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at, {}); };
   return {.program = std::move(program),
           .arrays = b.arrays,
+          .own_arrays = own_arrays,
           .plan = plan,
           .ranks = b.ranks,
           .ranks_back = b.ranks_back,

@@ -4,6 +4,13 @@
 //
 //   packing of W and W^T | W_ih x, all steps at once | forward | backward | dx, dW_ih, dW_hh, all steps at once |
 //   biases
+//
+// Where not all gates are kept, a half goes over the steps in chunks (plan.chunk), whose gates have the same place: of
+// a stash of cells, and of a forward that no backward follows. With lengths, a chunk is all steps.
+//
+//   each chunk, from the first   packing | W_ih x | forward, which leaves its last c
+//   each chunk, from the last    packing | W_ih x + W_hh h | the gates anew, from the c before the chunk | backward |
+//                                dx, and what it adds to dW_ih and dW_hh, in fp32
 #pragma once
 
 #include "kernels/runtime/kernel_program.hpp"
@@ -31,7 +38,10 @@ struct TrainingArrays {
   int hn = 0, cn = 0;  // [batch, hidden]
   int cells = 0;  // every c, [steps + 1, batch, hidden]; the initial one first, or last of the second direction; with
                   // lengths [steps, batch, hidden] in packed order, without it, and zeros behind the last
-  int gates = 0;  // [steps, batch, 4, hidden]: what backward needs, and overwrites; with lengths packed, likewise
+  // What backward needs beside y and cells. Of a stash of gates [steps, batch, 4, hidden], which backward overwrites;
+  // with lengths packed, likewise. Of a stash of cells there are no `cells`, but of an LSTM, behind each chunk but the
+  // last, c in fp32: [chunks - 1, batch, hidden].
+  int kept = 0;
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };
 
@@ -44,7 +54,6 @@ using RowCopies = std::array<RowCopy, kMostCopies>;
 // What of a step's rows a run is of.
 struct TrainingRows {
   bool keeps = true;  // false: of a forward that no backward follows, which keeps nothing; see forward_arrays
-  std::int64_t chunk_steps = 0;  // of that, without lengths; 0: as many as there is room for
   // With lengths, how many there are.
   std::int64_t packed = 0;    // the sum of the lengths, where x, y and their gradients are packed; 0: they are padded
   std::int64_t products = 0;  // that products are over, no fewer than there are; 0: those of all steps and samples
@@ -56,13 +65,13 @@ struct SparseTraining;
 struct TrainingProgram {
   KernelProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
   TrainingArrays arrays;
+  int own_arrays = 0;  // the first of those that are none of the caller's
   TrainingPlan plan;
   std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: of a sparse one
   int ranks = 0, ranks_back = 0;                      // arrays: of each half, see device/arguments.hpp
   // Those of program for other rows; none of a sparse one.
   std::function<std::vector<ProgramNode>(ArrayPlaces, const TrainingRows&)> nodes_of_rows = {};
-  // What a forward that keeps nothing has room for beside the caller's arrays, in bytes: without lengths it goes over
-  // the steps in chunks, whose gates have the same place.
+  // What a forward that keeps nothing has room for beside the caller's arrays, in bytes.
   std::vector<std::pair<int, std::size_t>> forward_arrays = {};
 };
 

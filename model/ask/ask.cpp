@@ -136,7 +136,7 @@ Given read_question(const Json& question, unsigned of) {
   const auto texts = [](std::vector<std::string>& list) {
     return [&list](const Json& value) { list = value.get<std::vector<std::string>>(); };
   };
-  const std::array<QuestionKey, 20> keys{{
+  const std::array<QuestionKey, 21> keys{{
       {"ask", [&](const Json& value) { given.asked = text(value); }},
       {"mode", [](const Json&) {}},
       {"network",
@@ -160,6 +160,9 @@ Given read_question(const Json& question, unsigned of) {
        kOfBoth},
       {"plan", [&](const Json& value) { read_plan(text(value), of, given); }},
       {"stash", [&](const Json& value) { given.training.stash = parse_stash(text(value)); }, kOfTraining},
+      {"memory",
+       [&](const Json& value) { given.training.memory_bytes = parse_quantity(text(value), Dimension::bytes); },
+       kOfTraining},
       {"layers", [&](const Json& value) { given.of_stack().layers = whole(value, "layers", 1, kMostLayers); }, kOfBoth},
       {"bidirectional", [&](const Json& value) { given.of_stack().bidirectional = value.get<bool>(); }, kOfBoth},
       {"input", [&](const Json& value) { given.of_stack().input = whole(value, "input", 1, kMaxHidden); }, kOfBoth},

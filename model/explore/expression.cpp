@@ -52,9 +52,12 @@ constexpr std::array kTraining{
                               [](const TrainingCase& of) { return double(of.training.stack.directions()); }},
     NamedNumber<TrainingCase>{"us", [](const TrainingCase& of) { return of.planned->prediction.iteration.us; }},
     NamedNumber<TrainingCase>{"stash_bytes",
-                              [](const TrainingCase& of) { return double(of.planned->prediction.stash_bytes); }},
-    NamedNumber<TrainingCase>{"workspace_bytes",
-                              [](const TrainingCase& of) { return double(of.planned->prediction.workspace_bytes); }},
+                              [](const TrainingCase& of) { return double(of.planned->prediction.memory.stash_bytes); }},
+    NamedNumber<TrainingCase>{
+        "workspace_bytes",
+        [](const TrainingCase& of) { return double(of.planned->prediction.memory.workspace_bytes); }},
+    NamedNumber<TrainingCase>{"peak_bytes",
+                              [](const TrainingCase& of) { return double(of.planned->prediction.memory.peak_bytes); }},
 };
 // Of an inference that runs.
 using Inference = FeedForwardCase;

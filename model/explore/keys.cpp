@@ -86,6 +86,11 @@ constexpr std::array kNames{
             }},
     NameKey{"stash", Subject::plan,
             [](Draft& draft, const std::string& name) { draft.training.stash = parse_stash(name); }, kOfTraining},
+    NameKey{"memory", Subject::plan,
+            [](Draft& draft, const std::string& text) {
+              draft.training.memory_bytes = parse_quantity(text, Dimension::bytes);
+            },
+            kOfTraining},
     NameKey{"plan", Subject::plan,
             [](Draft& draft, const std::string& text) {
               if (has_family<Training>(text)) {

@@ -27,8 +27,8 @@ enum class Swept : std::uint8_t { recurrent, feed_forward, training };
 // Columns of every row: a time, its interval, its floor; then what else is of the workload.
 inline constexpr std::array<std::string_view, 4> kStepTimes{"step_us", "low_us", "high_us", "floor_us"};
 inline constexpr std::array<std::string_view, 4> kInferenceTimes{"ms", "low_ms", "high_ms", "floor_ms"};
-inline constexpr std::array<std::string_view, 6> kTrainingTimes{"step_us",  "low_us",      "high_us",
-                                                                "floor_us", "stash_bytes", "workspace_bytes"};
+inline constexpr std::array<std::string_view, 7> kTrainingTimes{
+    "step_us", "low_us", "high_us", "floor_us", "stash_bytes", "workspace_bytes", "peak_bytes"};
 
 struct SweptInfo {
   Swept swept;

@@ -16,7 +16,14 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     is_beside = plan.beside;
   }
   const Stack& stack = training.stack;
-  const std::int64_t samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
+  const bool recomputes = plan.stash == Stash::cells;
+  int chunks = 1;
+  if constexpr (requires { plan.chunk; }) {
+    const std::int64_t steps = chunk_steps(size_of(training), plan);
+    chunks = recomputes ? static_cast<int>((network.steps + steps - 1) / steps) : 1;
+  }
+  const std::int64_t all_samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
+  const std::int64_t samples = (all_samples + chunks - 1) / chunks;
   const std::int64_t rows = network.rows();
   std::vector<Phase> phases;
   const auto product = [&](PhaseKind kind, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
@@ -24,12 +31,13 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     phases.push_back({.kind = kind,
                       .layer = layer,
                       .reversed = direction == 1,
+                      .times = chunks,
                       .how = ProductSize{of_rows, columns, depth, network.precision}});
   };
   const auto recurrence = [&](PhaseKind kind, int layer, const auto& how) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
       phases.push_back(
-          {kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1, how});
+          {kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1, chunks, how});
     }
   };
   const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
@@ -42,15 +50,25 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   }
   for (int layer = stack.layers; layer-- > 0;) {
     const std::int64_t columns = stack.columns(network, layer);
-    for (int direction = 0; plan.stash == Stash::cells && direction < stack.directions(); ++direction) {
-      product(PhaseKind::gates_product, layer, direction, rows, samples, columns + hidden);
+    // Of a GRU, the last gate's products with W are others than those with W_ih, and so are their gradients.
+    const std::int64_t apart = network.cell == Cell::gru ? hidden : 0;
+    for (int direction = 0; recomputes && direction < stack.directions(); ++direction) {
+      product(PhaseKind::gates_product, layer, direction, rows, samples, columns);
+      product(PhaseKind::gates_product, layer, direction, rows - apart, samples, hidden);
+      if (apart > 0) {
+        product(PhaseKind::gates_product, layer, direction, apart, samples, hidden);
+      }
+      const std::int64_t values = network.cell == Cell::lstm ? 5 : 4;
+      phases.push_back({.kind = PhaseKind::gates_cell,
+                        .layer = layer,
+                        .reversed = direction == 1,
+                        .times = chunks,
+                        .how = Packing{values * samples * hidden}});
     }
     recurrence(PhaseKind::backward, layer, plan.backward);
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::data_product, layer, direction, columns, samples, rows);
       product(PhaseKind::weight_product, layer, direction, rows, columns, samples);
-      // Of a GRU, the last gate's gradients for W are others than those for W_ih.
-      const std::int64_t apart = network.cell == Cell::gru ? hidden : 0;
       product(PhaseKind::weight_product, layer, direction, rows - apart, hidden, samples);
       if (apart > 0) {
         product(PhaseKind::weight_product, layer, direction, apart, hidden, samples);

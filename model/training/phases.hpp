@@ -5,13 +5,16 @@
 //   packing          W and W^T from the caller's order into the plans'
 //   input_product    projected[t] = W_ih x[t], all steps at once; of every layer and direction
 //   forward          the recurrence, which leaves the stash
-//   gates_product    stash of cells: gates = [W_ih W] [x[t]; h[t-1]], all steps at once
+//   gates_product    stash of cells: W_ih x[t] + W h[t-1], one product each; of a GRU two for W
+//   gates_cell       stash of cells: the gates and c from these, a unit of a sample over all steps of a chunk
 //   backward         the recurrence of W^T, which leaves dgates
 //   data_product     dx[t] = W_ih^T dgates[t]
 //   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each;
 //                    of a GRU two for dW
 //   gradient_mask    of a sparse W: zeros in dW where it has none, for dW is one dense product
 //   library          cuDNN does all of it
+//
+// With a stash of cells, products and gates are of a chunk of steps, and there are as many as chunks.
 #pragma once
 
 #include "model/library/price.hpp"
@@ -31,22 +34,23 @@ enum class PhaseKind : std::uint8_t {
   input_product,
   forward,
   gates_product,
+  gates_cell,
   backward,
   data_product,
   weight_product,
   gradient_mask,
   library,
 };
-inline constexpr std::array<std::string_view, 9> kPhaseNames{"packing",        "input_product", "forward",
-                                                             "gates_product",  "backward",      "data_product",
-                                                             "weight_product", "gradient_mask", "library"};
+inline constexpr std::array<std::string_view, 10> kPhaseNames{
+    "packing",  "input_product", "forward",        "gates_product", "gates_cell",
+    "backward", "data_product",  "weight_product", "gradient_mask", "library"};
 constexpr std::string_view name(PhaseKind kind) {
   return kPhaseNames[static_cast<std::size_t>(kind)];
 }
 
 // Elements that are read and written.
 struct Packing {
-  std::int64_t elements = 0;  // of W and W^T, all layers and directions; masked: of dW
+  std::int64_t elements = 0;  // of W and W^T, all layers and directions; masked: of dW; of a chunk's gates and c
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
@@ -56,6 +60,7 @@ struct Phase {
   bool reversed = false;  // of the direction that begins at the last step
   bool beside = false;    // begins with the phase before it; else after all before it
   int share = 1;          // it may use one of so many shares of the SMs
+  int times = 1;          // once for each chunk; of a recurrence, launches
   std::variant<Packing, ProductSize, RecurrencePlan, SparseRecurrencePlan, CudnnTrainingPlan> how;
 
   bool is_of_layer() const { return kind != PhaseKind::packing && kind != PhaseKind::library; }

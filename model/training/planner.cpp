@@ -257,6 +257,9 @@ Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, S
   if (std::string lacks = what_lacks(chip, training); !lacks.empty()) {
     return Found<TrainingPlan>::nothing(std::move(lacks));
   }
+  if (training.mask && stash != Stash::gates) {
+    return Found<TrainingPlan>::nothing("with a mask, training keeps the gates");
+  }
   return training.mask ? found(choose_sparse(chip, training, stash)) : found(choose_dense(chip, training, stash));
 }
 

@@ -39,8 +39,10 @@ Recurrent with_pass(Recurrent network, Pass pass) {
   return network;
 }
 
-std::int64_t layer_stash_bytes(const Recurrent& network, Stash stash) {
-  return std::llround(stash_bytes(network, stash) * network.steps);
+// The gates and c of all steps, as a stash of gates has them.
+std::int64_t gates_bytes(const Recurrent& network) {
+  const double gates = info(network.cell).gates;
+  return gates > 1 ? bytes_of(network, gates + 1) : 0;
 }
 
 // Of a sparse training forward and backward, else nothing.
@@ -52,7 +54,7 @@ std::vector<SparseRecurrence> sparse_passes(const Chip& chip, const Training& tr
                                          sparse_recurrence(chip, training, sparse->backward, true).value_or_throw()};
 }
 
-PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash stash, const Phase& phase,
+PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const Phase& phase,
                                const std::vector<SparseRecurrence>& sparse_passes) {
   const Recurrent& network = training.network;
   const bool is_backward = phase.kind == PhaseKind::backward;
@@ -68,11 +70,12 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, Stash
     const auto& dense = std::get<RecurrencePlan>(phase.how);
     const double weights = dense.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);
     price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward), network.steps),
-                 chip.library_node_seconds + weights / chip.library_l2_bytes_per_second);
+                 phase.times * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second) +
+                     (phase.times - 1) * chip.library_node_seconds);  // and an empty ring
   }
-  // Forward: the projected input, h and the stash. Backward: gates, however they came, c, the gradient from above and
-  // dgates.
-  price.bytes = bytes_of(network, gates + 1) + layer_stash_bytes(network, is_backward ? Stash::gates : stash);
+  // Forward: the projected input, h and what is kept. Backward: gates, however they came, c, the gradient from above
+  // and dgates.
+  price.bytes = bytes_of(network, gates + 1) + (is_backward || phase.times == 1 ? gates_bytes(network) : 0);
   return price;
 }
 
@@ -119,7 +122,7 @@ PhasePrice cudnn_price(const Chip& chip, const Recurrent& network, int columns) 
                                              network.precision})));
     }
   }
-  all.bytes = bytes_of(network, 3 * gates + 2) + 2 * layer_stash_bytes(network, Stash::gates);
+  all.bytes = bytes_of(network, 3 * gates + 2) + 2 * gates_bytes(network);
   return all;
 }
 
@@ -156,7 +159,6 @@ struct PriceOf {
   const Chip& chip;
   const Training& training;
   const std::vector<SparseRecurrence>& sparse_passes;
-  const Stash stash;
   const Phase& phase;
 
   PhasePrice operator()(const Packing& packing) const {
@@ -166,7 +168,8 @@ struct PriceOf {
     const double bytes =
         (is_sparse ? kSparseBytes : 2 * element_bytes(training.network)) * static_cast<double>(packing.elements);
     const double weights = element_bytes(training.network) * training.network.rows() * training.network.hidden;
-    const bool is_in_l2 = !training.mask || weights <= chip.l2_bytes;
+    const bool is_in_l2 =
+        phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
     const double nodes = phase.kind == PhaseKind::packing ? chip.cost[Cost::training_nodes] : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
@@ -183,10 +186,10 @@ struct PriceOf {
     return price;
   }
   PhasePrice operator()(const RecurrencePlan&) const {
-    return price_of_recurrence(chip, training, stash, phase, sparse_passes);
+    return price_of_recurrence(chip, training, phase, sparse_passes);
   }
   PhasePrice operator()(const SparseRecurrencePlan&) const {
-    return price_of_recurrence(chip, training, stash, phase, sparse_passes);
+    return price_of_recurrence(chip, training, phase, sparse_passes);
   }
   PhasePrice operator()(const CudnnTrainingPlan&) const {
     return for_all(training, [&](int columns) { return cudnn_price(chip, training.network, columns); });
@@ -226,15 +229,6 @@ Footprint footprint(const Chip& chip, const Training& training, const TrainingPl
 
 }  // namespace
 
-double stash_bytes(const Recurrent& network, Stash stash) {
-  const double values = 1.0 * network.hidden * network.batch;
-  const bool is_gated = info(network.cell).gates > 1;
-  if (stash == Stash::cells) {
-    return network.cell == Cell::lstm ? values * 4 / kStashedSteps : 0;
-  }
-  return is_gated ? values * (info(network.cell).gates + 1) * element_bytes(network) : 0;
-}
-
 Stash stash_of(const TrainingPlan& plan) {
   return std::visit(
       []<typename P>(const P& of_family) {
@@ -251,7 +245,6 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
   TrainingPrediction result;
   const std::vector<SparseRecurrence> sparse = sparse_passes(chip, training, plan);
   result.footprint = footprint(chip, training, plan, sparse);
-  const Stash stash = stash_of(plan);
   PhasePrice& iteration = result.iteration;
   PhasePrice group;  // of phases beside each other
   std::array<double, kPhaseNames.size()> of_kind{};
@@ -264,7 +257,10 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
     group = {};
   };
   for (const Phase& phase : phases_of(training, plan)) {
-    const PhasePrice one = std::visit(PriceOf{chip, training, sparse, stash, phase}, phase.how);
+    PhasePrice one = std::visit(PriceOf{chip, training, sparse, phase}, phase.how);
+    if (phase.kind != PhaseKind::forward && phase.kind != PhaseKind::backward) {
+      one = {phase.times * one.us, phase.times * one.low_us, phase.times * one.high_us, phase.times * one.bytes};
+    }
     if (!phase.beside) {
       end_group();
     }
@@ -285,11 +281,7 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
   result.step_us = iteration.us / network.steps;
   result.low_us = iteration.low_us / network.steps;
   result.high_us = iteration.high_us / network.steps;
-  const int places = training.stack.layers * training.stack.directions();
-  result.stash_bytes = places * (layer_stash_bytes(network, stash) + bytes_of(network, 1));
-  const double gates = info(network.cell).gates;
-  const double weights = 2 * gates * network.hidden * network.hidden * element_bytes(network) * places;
-  result.workspace_bytes = training.stack.directions() * bytes_of(network, gates) + std::llround(weights);
+  result.memory = training_memory(training, plan);
   return result;
 }
 

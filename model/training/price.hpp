@@ -12,9 +12,11 @@
 #pragma once
 
 #include "model/plan/prediction.hpp"
+#include "model/training/memory.hpp"
 #include "model/training/phases.hpp"
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -27,15 +29,15 @@ struct PhasePrice {
 // Of an iteration over its steps, as of a step of inference: its terms are the kinds of phases. Phases that take no
 // longer than one beside them are in no term. There is no floor.
 struct TrainingPrediction : Prediction {
-  PhasePrice iteration;              // all steps, layers and directions
-  std::vector<PhasePrice> phases;    // of phases_of()
-  std::int64_t stash_bytes = 0;      // kept from the forward to the backward pass, h included
-  std::int64_t workspace_bytes = 0;  // projected input, of which dgates take the place; packed weights
+  PhasePrice iteration;            // all steps, layers and directions
+  std::vector<PhasePrice> phases;  // of phases_of()
+  TrainingMemory memory;
 };
 
-// Bytes that a forward step leaves beside h, of one layer and direction, on average.
-double stash_bytes(const Recurrent& network, Stash stash);
 Stash stash_of(const TrainingPlan& plan);  // a library's keeps the gates
+inline std::string_view stash_name(const TrainingPlan& plan) {
+  return kStashNames[static_cast<std::size_t>(stash_of(plan))];
+}
 
 // Its footprint is what the busiest SM needs in either pass. Throws InputError as check() does, and for non-zeros of a
 // mask that the SMs do not hold.

@@ -10,10 +10,12 @@
 namespace onchip {
 namespace {
 
-constexpr std::array kDenseFields{
-    choice<&DenseTrainingPlan::stash>("stash", kStashNames), nested<&DenseTrainingPlan::forward>("forward"),
-    nested<&DenseTrainingPlan::backward>("backward"), number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
-    number<&DenseTrainingPlan::aligned>("aligned", 0, 1).usually(0)};
+constexpr std::array kDenseFields{choice<&DenseTrainingPlan::stash>("stash", kStashNames),
+                                  nested<&DenseTrainingPlan::forward>("forward"),
+                                  nested<&DenseTrainingPlan::backward>("backward"),
+                                  number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
+                                  number<&DenseTrainingPlan::aligned>("aligned", 0, 1).usually(0),
+                                  number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0)};
 constexpr std::array kSparseFields{choice<&SparseTrainingPlan::stash>("stash", kStashNames),
                                    nested<&SparseTrainingPlan::forward>("forward"),
                                    nested<&SparseTrainingPlan::backward>("backward")};
@@ -34,6 +36,15 @@ Stash parse_stash(std::string_view name) {
     throw InputError("unknown stash '" + std::string(name) + "'" + did_you_mean(name, kStashNames));
   }
   return static_cast<Stash>(found - kStashNames.begin());
+}
+
+std::int64_t chunk_steps(const TrainingSize& size, const DenseTrainingPlan& plan) {
+  // So many bytes of gates, and at least so many steps, for each chunk packs the weights and empties the ring anew.
+  constexpr std::int64_t kBytes = 64 << 20, kFewest = 64;
+  const std::int64_t usual = std::max(kFewest, kBytes / (8 * std::int64_t{size.batch} * size.hidden));
+  const std::int64_t most = size.length_bytes > 0 ? size.steps : plan.chunk > 0 ? plan.chunk : usual;
+  const std::int64_t chunks = (size.steps + most - 1) / most;
+  return (size.steps + chunks - 1) / chunks;  // of about the same size
 }
 
 bool is_on_chip(const TrainingPlan& plan) {
@@ -81,8 +92,13 @@ void check(const Training& training, const TrainingPlan& plan) {
   const auto refuse = [&](const std::string& why) {
     throw InputError("plan: " + std::string(family_name(plan)) + ' ' + why);
   };
-  if (std::holds_alternative<SparseTrainingPlan>(plan) && !training.mask) {
-    refuse("trains sparse networks, and this one is dense");
+  if (const auto* const sparse = std::get_if<SparseTrainingPlan>(&plan)) {
+    if (!training.mask) {
+      refuse("trains sparse networks, and this one is dense");
+    }
+    if (sparse->stash != Stash::gates) {
+      refuse("has stash=gates only");
+    }
   }
   if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
     if (training.mask) {

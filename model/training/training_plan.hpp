@@ -23,10 +23,10 @@ namespace onchip {
 
 // What the forward pass leaves for the backward pass beside h, which is the output.
 //   gates  every step's gates, of an LSTM c, of a GRU the product of h that its reset gate multiplies
-//   cells  of an LSTM every 16th c in fp32, of others nothing: gates are computed anew from x and h
+//   cells  of an LSTM c behind each chunk of steps, in fp32, of a GRU nothing: the gates of a chunk are computed anew
+//          from x and h
 enum class Stash : std::uint8_t { gates, cells };
 inline constexpr std::array<std::string_view, 2> kStashNames{"gates", "cells"};
-inline constexpr int kStashedSteps = 16;
 
 struct DenseTrainingPlan {
   using Workload = Training;
@@ -38,6 +38,8 @@ struct DenseTrainingPlan {
   RecurrencePlan forward, backward;  // of every layer and direction
   bool beside = false;               // both directions of a layer at once, on half of the SMs each, in both passes
   bool aligned = false;  // products of copies with rows of whole 16 bytes (kernels/training/training_program.cpp)
+  // Where not all gates are kept, those of so many steps are there at a time; 0: as many as usual.
+  int chunk = 0;
 
   friend bool operator==(const DenseTrainingPlan&, const DenseTrainingPlan&) = default;
 };
@@ -71,6 +73,9 @@ inline std::span<const Field<CudnnTrainingPlan>> fields(const CudnnTrainingPlan&
 using TrainingPlan = std::variant<DenseTrainingPlan, SparseTrainingPlan, CudnnTrainingPlan>;
 
 Stash parse_stash(std::string_view name);  // throws InputError
+
+// Steps of a chunk but the last, which may have fewer. With lengths, all.
+std::int64_t chunk_steps(const TrainingSize& size, const DenseTrainingPlan& plan);
 
 bool is_on_chip(const TrainingPlan& plan);
 std::string_view family_name(const TrainingPlan& plan);

@@ -11,6 +11,7 @@ from . import library, tensors
 CELLS = ("relu", "tanh", "lstm", "gru")
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 PRECISIONS = ("fp16", "bf16", "fp32", "fp8")
+STASHES = ("gates", "cells")
 TIERS = ("registers", "shared_memory", "streamed")
 
 
@@ -363,13 +364,15 @@ class Recurrence(_Handle):
 class Training(_Handle):
     """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, a dict
     for each direction, by their names in onchip_training_arrays, where their shapes are, too. length_bytes: of each of
-    `lengths`, 4 or 8; 0: none are given. mask: a Matrix, which says where W_hh of an LSTM has weights, for ever."""
+    `lengths`, 4 or 8; 0: none are given. stash: "gates", or "cells", from which backward computes the gates anew. mask: a
+    Matrix, which says where W_hh of an LSTM has weights, for ever."""
 
     _kind = "training"
 
     @staticmethod
-    def _layer(cell, precision, *sizes):
-        return library.Layer(_number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision"), *sizes)
+    def _layer(cell, precision, *sizes, stash="gates"):
+        kinds = _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision")
+        return library.Layer(*kinds, *sizes, _number(STASHES, stash, "stash"))
 
     @staticmethod
     def library(is_inference, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0):
@@ -378,9 +381,20 @@ class Training(_Handle):
         layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
         return _text("onchip_training_library", ctypes.byref(layer), int(is_inference))
 
-    def __init__(self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, mask=None):
+    @staticmethod
+    def memory(layers, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, stash="gates"):
+        """Bytes of an iteration of so many such layers: kept from forward to backward, and the most at once beside the input and
+        the weights. Compiles nothing."""
+        layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes, stash=stash)
+        kept, peak = ctypes.c_size_t(), ctypes.c_size_t()
+        _call("onchip_training_memory", ctypes.byref(layer), layers, ctypes.byref(kept), ctypes.byref(peak))
+        return kept.value, peak.value
+
+    def __init__(
+        self, cell, precision, input, hidden, batch, steps, directions=1, length_bytes=0, stash="gates", mask=None
+    ):
         self._directions = directions
-        layer = self._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
+        layer = self._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes, stash=stash)
         if mask is None:
             super().__init__("create", ctypes.byref(layer))
         else:
@@ -403,7 +417,7 @@ class Training(_Handle):
         self._run("onchip_training_forward", stream, arrays)
 
     def backward(self, stream, arrays):
-        """Likewise; overwrites what forward kept."""
+        """Likewise; overwrites the gates, if forward kept them."""
         self._run("onchip_training_backward", stream, arrays)
 
     def check(self, stream):

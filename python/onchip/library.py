@@ -6,7 +6,7 @@ import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
-API_VERSION = 2
+API_VERSION = 3
 OK, INVALID, DOES_NOT_FIT, CUDA = range(4)
 RESOURCES = 5
 
@@ -84,6 +84,7 @@ class Layer(_Sized):
         ("steps", c_int64),
         ("directions", c_int32),
         ("length_bytes", c_int32),
+        ("stash", c_int32),
     ]
 
 
@@ -134,6 +135,7 @@ _FUNCTIONS = {
     "onchip_training_create_sparse": [POINTER(Layer), c_void_p, _HANDLE, _ERROR],
     "onchip_training_bytes": [c_void_p, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
     "onchip_training_forward_bytes": [c_void_p, POINTER(c_size_t), _ERROR],
+    "onchip_training_memory": [POINTER(Layer), c_int32, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
     "onchip_training_plan": [c_void_p, _HANDLE, _ERROR],
     "onchip_training_forward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
     "onchip_training_backward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],

@@ -5,6 +5,8 @@
     onchip.replace(model)                                     # or in a model that is there
     y, (h, c) = lstm(x, lengths=lengths)                      # samples of other lengths, which may lie on the GPU
     print(lstm.explain())                                     # what the last forward ran on
+    lstm.stash_("cells")                                      # keep less for backward, which computes the gates again
+    lstm.memory_("8 GiB")                                     # or as little as that takes
 """
 import contextlib
 import copy
@@ -40,6 +42,17 @@ def _is_transformed():
     return not recurrent_layer.is_compiling() and (torch.jit.is_tracing() or peek is not None and peek() is not None)
 
 
+def _bytes(budget):
+    """Of "8 GiB", or a number."""
+    units = {"B": 1, **{prefix + "iB": 2 ** (10 * power) for power, prefix in enumerate("KMGT", 1)}}
+    units |= {prefix + "B": 10 ** (3 * power) for power, prefix in enumerate("kMGT", 1)}
+    try:
+        number, unit = budget.split() if isinstance(budget, str) else (budget, "B")
+        return float(number) * units[unit]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"memory is {budget!r}; expected bytes, or a text such as '8 GiB'") from None
+
+
 @functools.lru_cache(maxsize=128)
 def _lengths(batch_sizes):
     """Of a packed sequence's samples, in its order; in pinned memory, which a captured graph may copy from."""
@@ -56,6 +69,46 @@ class _OnChip:
 
     _path = "no forward yet"
     _masks = None
+    _stash, _memory = "gates", None
+
+    def __init__(self, *arguments, stash=None, memory=None, **options):
+        """torch's, and what stash_() and memory_() take."""
+        super().__init__(*arguments, **options)
+        if stash is not None:
+            self.stash_(stash)
+        if memory is not None:
+            self.memory_(memory)
+
+    def stash_(self, stash):
+        """What forward keeps for backward beside its output: "gates", all of them, or "cells", an LSTM's state now and then, from
+        which backward computes the gates of some steps at a time again. Under torch.compile, and after sparse_(), it is the
+        gates. Returns the module."""
+        if stash not in api.STASHES:
+            raise ValueError(f"stash is {stash!r}; expected one of {', '.join(api.STASHES)}")
+        self._stash, self._memory = stash, None
+        return self
+
+    def memory_(self, budget):
+        """Keeps the gates where an iteration of this module then takes at most so much device memory beside its input and weights,
+        and else the cells; warns where these take more, too. budget: bytes, or a text such as "8 GiB". Returns the module."""
+        self._memory, self._stash = _bytes(budget), "gates"
+        return self
+
+    def _stash_of(self, dtype, *sizes):
+        """For sizes: input, hidden, batch, steps, directions, the bytes of a length."""
+        if self._masks or recurrent_layer.is_compiling():
+            return "gates"
+        if self._memory is None:
+            return self._stash
+        gates, cells = (
+            recurrent_layer.memory(self.num_layers, self._cell, dtype, *sizes, stash) for stash in api.STASHES
+        )
+        if min(gates, cells) > self._memory:
+            warnings.warn(
+                f"onchip.{self._cell.upper()} needs {cells / 2**30:.2f} GiB for {sizes[3]} steps of {sizes[2]} samples, "
+                f"more than the {self._memory / 2**30:.2f} GiB given to it"
+            )
+        return "gates" if gates <= self._memory else "cells"
 
     def explain(self):
         """On what the last forward ran, and why: "on the chip; dense_training ...", or "torch: ..."."""
@@ -209,8 +262,13 @@ class _OnChip:
         if self._masks and (directions == 2 or lengths is not None or recurrent_layer.is_compiling()):
             return "sparse_() goes without lengths, a second direction and torch.compile"
         inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
+        of_sequences = (self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
+        try:
+            stash = self._stash_of(x.dtype, self.input_size, *of_sequences)
+        except api.DoesNotFit as problem:
+            return str(problem)
         for input, mask in dict.fromkeys(zip(inputs, masks)):
-            sizes = (input, self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
+            sizes = (input, *of_sequences, stash)
             # cuDNN has no gradients of a module that evaluates.
             is_inference = not torch.is_grad_enabled()
             may_be = not mask and (self.training or is_inference), is_inference
@@ -222,7 +280,8 @@ class _OnChip:
             of_layer = slice(layer * directions, (layer + 1) * directions)
             weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
             h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
-            x, *final = recurrent_layer.run(self._cell, x, h0, c0, lengths, weights, directions, packed_steps, masks[layer])
+            given = (h0, c0, lengths, weights, directions, packed_steps, masks[layer], stash)
+            x, *final = recurrent_layer.run(self._cell, x, *given)
             finals.append(final if self._cell == "lstm" else final[:1])
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)

@@ -2,16 +2,18 @@
 """One layer of an LSTM or a GRU, all its directions, over onchip_training_* of the C API: a node of autograd, and for
 torch.compile an operator, torch.ops.onchip.layer.
 
-    y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions, steps)
+    y, hn, cn = run(cell, x, h0, c0, lengths, weights, directions, steps, mask, stash)
 
 cell: "lstm" or "gru", of which c0 is None and cn empty. x [steps, batch, any]; h0, c0 and hn, cn [directions, batch, hidden], h0
 and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction.
 y [steps, batch, directions * hidden] is zero beyond a sample's length. With `steps`, x and y are packed: [rows, ...], as a
-PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples.
+PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples. mask: a Mask of
+w_hh, or None. stash: "gates" or "cells", what is kept for backward; torch.compile's operator and a mask keep the gates.
 """
 import collections
 import concurrent.futures
 import contextlib
+import functools
 import hashlib
 import warnings
 from typing import List, Optional, Tuple
@@ -82,9 +84,9 @@ def _forget_unused():
 
 def _layer(device, dtype, cell, *sizes):
     """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, the bytes of a length (0: none are
-    given), and perhaps a Mask; or a sentence that says why there is none."""
+    given), the stash, and perhaps a Mask; or a sentence that says why there is none."""
     key = (device, dtype, cell, *sizes)
-    mask = sizes[6] if len(sizes) > 6 else None
+    mask = sizes[7] if len(sizes) > 7 else None
     if key in _LAYERS:
         _LAYERS.move_to_end(key)
         if device.type == "cuda" and _is_capturing():
@@ -99,7 +101,7 @@ def _layer(device, dtype, cell, *sizes):
                 )
             try:
                 masked = {"mask": mask.matrix} if mask else {}
-                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes[:6], **masked)
+                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes[:7], **masked)
             except api.DoesNotFit as problem:
                 _LAYERS[key] = str(problem)
             except (OSError, api.ApiError) as problem:
@@ -123,9 +125,15 @@ def _library(device, dtype, is_inference, cell, *sizes):
 
 def plan(device, dtype, may_be_a_library, is_inference, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
-    why = _library(device, dtype, is_inference, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    why = _library(device, dtype, is_inference, *sizes[:7]) if may_be_a_library and torch.backends.cudnn.enabled else ""
     layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
+
+
+@functools.lru_cache(maxsize=_MOST_LAYERS)
+def memory(layers, cell, dtype, *sizes):
+    """The most bytes at once of an iteration of so many layers, `sizes` as of _layer with a stash."""
+    return api.Training.memory(layers, cell, PRECISIONS[dtype], *sizes)[1]
 
 
 plan._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which imports what compiles
@@ -142,12 +150,12 @@ def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, may_be_a_library=False):
+def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, stash="gates", may_be_a_library=False):
     """As _layer; or why torch's is faster."""
     batch = lengths.shape[0] if steps else x.shape[1]
     sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
     why = _library(x.device, x.dtype, True, cell, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
-    return why or _layer(x.device, x.dtype, cell, *sizes, *([mask] if mask else []))
+    return why or _layer(x.device, x.dtype, cell, *sizes, stash, *([mask] if mask else []))
 
 
 def check(device):
@@ -236,11 +244,14 @@ class _Addresses:
         return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, keeps=True, is_inference=False):
+def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, stash="gates", keeps=True, is_inference=False):
     """y, hn, cn, and, where it `keeps`, what backward needs: every c, and the gates. An operator was compiled for other sizes, too:
     where there are no kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
-    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, is_inference)
-    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, keeps)
+    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, stash, is_inference)
+    has_gates = keeps and stash == "gates"
+    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, has_gates)
+    if keeps and not has_gates and not isinstance(layer, str):
+        kept = x.new_empty(directions, layer.kept_bytes // x.element_size())
     if isinstance(layer, str):
         for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)):
             to.copy_(found)
@@ -277,10 +288,12 @@ def _empty(cell, x, lengths, weights, directions, steps, keeps=True):
     )
 
 
-def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept, dy, dhn, dcn, needs, mask=None):
+def backward(
+    cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept, dy, dhn, dcn, needs, mask=None, stash="gates"
+):
     """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
-    `kept`."""
-    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask)
+    `kept` gates."""
+    layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, stash)
     if isinstance(layer, str):
         return _gradients_of_torch(cell, x, h0, c0, lengths, weights, directions, steps, (dy, dhn, dcn), needs)
     hidden = weights[1].shape[1]
@@ -289,11 +302,11 @@ def backward(cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kep
     dy = torch.zeros_like(y) if dy is None else dy
     workspace, of = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
-    for direction, (w_ih, w_hh, _, _) in enumerate(_of_directions(weights, directions)):
+    for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
         own = of.parts(direction, h0=h0, c0=c0, cells=cells, kept=kept, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0)
         dw_ih, dw_hh, db, db_hh = of_weights[4 * direction : 4 * direction + 4]
         arrays.append(
-            dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hidden),
+            dict(own, workspace=of(workspace), lengths=of(lengths), x=of(x), y=of(y, direction, hidden), b_ih=of(b_ih), b_hh=of(b_hh),
                  dy=of(dy, direction, hidden), w_ih=of(w_ih), w_hh=of(w_hh), dx=of(dx), dw_ih=of(dw_ih), dw_hh=of(dw_hh), db=of(db),
                  db_hh=of(db_hh), rows=len(x) if steps else 0)
         )  # fmt: skip
@@ -348,35 +361,35 @@ def _differentiable(cell, x, h0, c0, lengths, weights, directions, steps, gradie
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, cell, directions, steps, mask, lengths, x, h0, c0, *weights):
-        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions, steps, mask)
+    def forward(ctx, cell, directions, steps, mask, stash, lengths, x, h0, c0, *weights):
+        y, hn, cn, cells, kept = forward(cell, x, h0, c0, lengths, weights, directions, steps, mask, stash)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(lengths, x, h0, c0, *weights, y, cells, kept)
-        ctx.cell, ctx.directions, ctx.steps, ctx.mask, ctx.is_kept = cell, directions, steps, mask, True
+        ctx.cell, ctx.directions, ctx.steps, ctx.mask, ctx.stash, ctx.is_kept = cell, directions, steps, mask, stash, True
         return y, hn, cn
 
     @staticmethod
     def backward(ctx, *gradients):
         lengths, x, h0, c0, *weights, y, cells, kept = ctx.saved_tensors
-        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps), ctx.needs_input_grad[5:]
+        given, needed = (ctx.cell, x, h0, c0, lengths, weights, ctx.directions, ctx.steps), ctx.needs_input_grad[6:]
         if torch.is_grad_enabled():  # create_graph: the gradients themselves are to be differentiated
-            return (None,) * 5 + (*_differentiable(*given, gradients, needed),)
+            return (None,) * 6 + (*_differentiable(*given, gradients, needed),)
         if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
             *_, cells, kept = forward(*given, ctx.mask)
-        ctx.is_kept = False
+        ctx.is_kept = ctx.stash == "cells"
         needs = _needs(needed[:3], needed[3:], ctx.directions)
-        found = backward(*given, y, cells, kept, *gradients, needs, ctx.mask)
-        return (None,) * 5 + (*found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
+        found = backward(*given, y, cells, kept, *gradients, needs, ctx.mask, ctx.stash)
+        return (None,) * 6 + (*found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
 
 
-def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None):
+def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None, stash="gates"):
     if is_compiling():
         is_inference = not torch.is_grad_enabled()
         return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)[:3]
     tensors = (tensor for tensor in (x, h0, c0, *weights) if tensor is not None)
     if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
-        return forward(cell, x, h0, c0, lengths, weights, directions, steps, mask, keeps=False)[:3]
-    return _Layer.apply(cell, directions, steps, mask, lengths, x, h0, c0, *weights)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, mask, stash, keeps=False)[:3]
+    return _Layer.apply(cell, directions, steps, mask, stash, lengths, x, h0, c0, *weights)
 
 
 _HAS_OPERATORS = hasattr(torch.library, "custom_op")
@@ -394,7 +407,7 @@ if _HAS_OPERATORS:
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
         directions: int, steps: int, is_inference: bool,
     ) -> _Five:  # fmt: skip
-        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, not is_inference, is_inference)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, "gates", not is_inference, is_inference)
 
     @_forward_operator.register_fake
     def _(cell, x, h0, c0, lengths, weights, directions, steps, is_inference):

@@ -4,6 +4,7 @@ import copy
 import io
 import itertools
 import unittest
+import warnings
 from unittest import mock
 
 from .training_cases import TOLERANCE, OnAGpu, Same, WithoutKernels, flat, pair  # without torch, all is skipped
@@ -37,9 +38,18 @@ class SameGradients(Same):
             for name, parameter in fast.named_parameters():
                 self.assertEqual(parameter.grad is None, not parameter.requires_grad, name)
 
+    def test_gradients_without_kept_gates_are_the_same(self):
+        options = {}, {"num_layers": 2, "bidirectional": True}, {"bias": False}
+        for kind, dtype, options in itertools.product(self.kinds, self.dtypes, options):
+            for with_states, lengths in itertools.product((False, True), (None, torch.tensor([5, 2, 4]))):
+                with self.subTest(kind=kind, dtype=dtype, with_states=with_states, lengths=lengths is not None, **options):
+                    fast, exact = pair(dtype, self.device, 19, 24, kind=kind, **options)
+                    self.same(fast.stash_("cells"), exact, (5, 3, 19), with_states, lengths)
+
     def test_a_second_backward_computes_the_same(self):
-        for kind in self.kinds:
+        for kind, stash in itertools.product(self.kinds, api.STASHES):
             fast, _ = pair(self.dtypes[0], self.device, 19, 24, kind=kind)
+            fast.stash_(stash)
             input = torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])
             loss = fast(input)[0].square().sum()
             first = torch.autograd.grad(loss, fast.parameters(), retain_graph=True)
@@ -123,6 +133,25 @@ class OnTheCpu(SameGradients, WithoutKernels):
                 fast(input)
             recurrent_layer._LAYERS.clear()
         fast(input)
+
+    def test_memory_chooses_what_is_kept(self):
+        gates, cells = (api.Training.memory(2, "lstm", "fp64", 19, 24, 3, 5, 1, 0, stash)[0] for stash in api.STASHES)
+        input = torch.randn(5, 3, 19, dtype=torch.float64)
+        for budget, kept in ((gates, "gates"), (f"{gates - 1} B", "cells"), (cells, "cells"), (cells - 1, "cells")):
+            with self.subTest(budget=budget):
+                fast = onchip.LSTM(19, 24, 2, memory=budget).double()
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    fast(input)
+                self.assertEqual({layer.stash for layer in recurrent_layer._LAYERS.values()}, {kept})
+                self.assertEqual([str(one.message)[:18] for one in said], ["onchip.LSTM needs "] if budget == cells - 1 else [])
+                recurrent_layer._LAYERS.clear()
+        self.assertEqual(onchip.GRU(19, 24).memory_("1.5 GiB")._memory, 1.5 * 2**30)
+        for refused in ("8", "8 gigs", None, [8]):
+            with self.assertRaisesRegex(ValueError, "expected bytes, or a text such as '8 GiB'"):
+                onchip.LSTM(19, 24).memory_(refused)
+        with self.assertRaisesRegex(ValueError, "expected one of gates, cells"):
+            onchip.LSTM(19, 24, stash="all")
 
     def test_a_library_that_fails_is_said_once(self):
         fast, exact = pair(torch.float64, "cpu", 3, 4)

@@ -95,7 +95,8 @@ class Training(OnAGpu):
             directions = 2 if options["bidirectional"] else 1
             for size in [input] + [directions * hidden] * (options["num_layers"] > 1):
                 bytes = recurrent_layer.length_bytes(lengths)
-                recurrent_layer.plan(torch.device("cuda", 0), dtype, False, kind.lower(), size, hidden, batch, steps, directions, bytes)
+                sizes = (size, hidden, batch, steps, directions, bytes, "gates")
+                recurrent_layer.plan(torch.device("cuda", 0), dtype, False, kind.lower(), *sizes)
 
         # One of each kernel's at once, then the rest, which finds it.
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -28,13 +28,19 @@ class FakeTraining:
     def library(is_inference, cell, precision, input, hidden, batch, steps, directions, length_bytes):
         return "cuDNN is chosen" if steps == 1 and length_bytes == 0 else ""
 
-    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, mask=None):
-        assert cell in ("lstm", "gru") and precision == "fp64"
+    @staticmethod
+    def memory(layers, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash):
+        peak = layers * steps * batch * hidden * {"gates": 6, "cells": 2}[stash]
+        return peak, peak
+
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash="gates", mask=None):
+        assert cell in ("lstm", "gru") and precision == "fp64" and stash in api.STASHES
         if hidden > 64 or batch > 16:
             raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
         self.forward_bytes = 0 if mask is not None else 48
+        self.stash, self.kept_bytes = stash, 64 * max(steps - 1, 0)
 
     def _of(self, arrays):
         """Tensors of each direction."""
@@ -46,7 +52,7 @@ class FakeTraining:
         shapes = {"x": (*of_rows, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
                   "b_hh": (rows,), "h0": state, "c0": state, "y": output, "dy": output, "hn": state, "cn": state, "dhn": state,
                   "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": output if length_bytes else (steps + 1, *state),
-                  "kept": ((packed or steps * batch) * 4 * hidden,)}  # fmt: skip
+                  "kept": ((packed or steps * batch) * 4 * hidden if self.stash == "gates" else self.kept_bytes // 8,)}  # fmt: skip
         for name in ("x", "w_ih", "w_hh", "h0", "c0"):
             shapes["d" + name] = shapes[name]
 
@@ -95,11 +101,12 @@ class FakeTraining:
             assert arrays[direction]["workspace"]
             keeps = "kept" in a
             assert keeps or (self.mask is None and "cells" not in a)
-            of_c = ("cn", "cells")[: 2 if keeps else 1] if self.cell == "lstm" else ()
+            has_cells = keeps and self.stash == "gates"
+            of_c = ("cn", "cells")[: 2 if has_cells else 1] if self.cell == "lstm" else ()
             assert all(name in a for name in ("x", "w_ih", "w_hh", "y", "hn", *of_c))
             zeros = torch.zeros(len(a["w_hh"]), dtype=torch.float64)
             biases = torch.stack([a.get("b_ih", zeros), a.get("b_hh", zeros)])
-            if self.cell == "lstm" and keeps:
+            if self.cell == "lstm" and has_cells:
                 a["cells"].zero_()
                 if a["lengths"] is None:
                     a["cells"][0] = a.get("c0", 0)
@@ -107,13 +114,19 @@ class FakeTraining:
                 a[name].copy_(tensor.detach())
             if keeps:
                 a["kept"].fill_(7)
+            if has_cells:
                 a["kept"][: biases.numel()] += biases.flatten()  # kernels have them in the gates
 
     def backward(self, stream, arrays):
         for direction, a in enumerate(self._of(arrays)):
-            biases = a["kept"][: 2 * len(a["w_hh"])].view(2, -1) - 7
-            assert torch.all(biases.abs() < 3), "what forward has kept is no longer there"
-            a["kept"].fill_(0)
+            if self.stash == "gates":
+                biases = a["kept"][: 2 * len(a["w_hh"])].view(2, -1) - 7
+                assert torch.all(biases.abs() < 3), "what forward has kept is no longer there"
+                a["kept"].fill_(0)
+            else:
+                assert "kept" not in a or torch.all(a["kept"] == 7), "what forward has kept is no longer there"
+                zeros = torch.zeros(len(a["w_hh"]), dtype=torch.float64)
+                biases = torch.stack([a.get("b_ih", zeros), a.get("b_hh", zeros)])
             _, gradients = self._gradients_of(a, direction, biases, a["dy"], a.get("dhn", 0), a.get("dcn", 0))
             for name, gradient in zip(("dx", "dh0", "dc0", "dw_ih", "dw_hh", "db", "db_hh"), gradients):
                 if name in a and name == "dx" and direction == 1:

@@ -24,7 +24,13 @@ void multiply(const DenseProduct& p) {
         sum += at(p.a, p.transposed ? row * p.leading_a + k : k * p.leading_a + row) *
                at(p.b, p.transposed_b ? k * p.leading_b + column : column * p.leading_b + k);
       }
-      std::uint16_t& to = static_cast<std::uint16_t*>(p.c)[column * p.leading_c + row];
+      const std::int64_t place = column * p.leading_c + row;
+      if (p.sums_in_fp32) {
+        float& to = static_cast<float*>(p.c)[place];
+        to = p.scale * sum + (p.keep == 0 ? 0 : p.keep * to);
+        continue;
+      }
+      std::uint16_t& to = static_cast<std::uint16_t*>(p.c)[place];
       const float kept = p.keep == 0 ? 0 : p.keep * from_bits(p.precision, to);
       to = static_cast<std::uint16_t>(to_bits(p.precision, p.scale * sum + kept));
     }

@@ -26,6 +26,7 @@ struct RowCopy {
   int columns = 0, written_columns = 0;  // that are copied; that are written: zeros behind
   int adds = 0;                          // to what is there
   RowMap map = RowMap::same;
+  int is_fp32 = 0;  // what is copied from
 };
 constexpr int kMostCopies = 3;  // at once
 
@@ -33,27 +34,29 @@ constexpr int kMostCopies = 3;  // at once
 // packed, as torch's PackedSequence has them: of one position after another, of each the samples that are there, by
 // their ranks.
 struct TrainingArguments {
-  const void* weights;                      // W_hh, [kCellGates][kHidden][kHidden]
-  unsigned* packed;                         // the same as the SMs load them
-  char* ring;                               // where they exchange states
-  void* gates;                              // rows of [4][kHidden]: W_ih x, then the gates, then their gradients
-  void *cells, *last_cells;                 // LSTM: rows of c, and of c in the step before
-  void* output;                             // rows of h; LSTM: only forward; the caller's rows, if they are others
-  const void *initial, *initial_cell;       // h0, c0: [kBatch][kHidden]; LSTM: only forward
-  void *final_state, *final_cell;           // likewise; only forward
-  const float* initial_carry;               // c of an LSTM, h of a GRU, instead of c0 and h0: [kBatch][kHidden]
-  float* final_carry;                       // likewise; only forward
-  const void *input_bias, *recurrent_bias;  // [kCellGates][kHidden]; only forward
-  const void* output_gradient;              // rows, likewise
+  const void* weights;                 // W_hh, [kCellGates][kHidden][kHidden]; null: they are packed already
+  unsigned* packed;                    // the same as the SMs load them
+  char* ring;                          // where they exchange states
+  void* gates;                         // rows of [4][kHidden]: W_ih x, then the gates, then their gradients
+  void *cells, *last_cells;            // LSTM: rows of c, and of c in the step before
+  void* output;                        // rows of h; LSTM: only forward; the caller's rows, if they are others
+  const void *initial, *initial_cell;  // h0, c0: [kBatch][kHidden]; LSTM: only forward
+  void *final_state, *final_cell;      // likewise; only forward
+  // Between chunks of steps, in fp32, instead of what is given of the first and wanted of the last state. Forward c of
+  // an LSTM or h of a GRU, [kBatch][kHidden]; backward [2][kBatch][kHidden], the gradients of h and, of an LSTM, of c.
+  const float* initial_carry;
+  float* final_carry;
+  const void *input_bias, *recurrent_bias;              // [kCellGates][kHidden]; only forward
+  const void* output_gradient;                          // rows, likewise
   const void *final_gradient, *final_cell_gradient;     // of the last h and c: [kBatch][kHidden]
   void *initial_gradient, *initial_cell_gradient;       // of h0 and c0
   float* bias_sums;                                     // [kBatchGroups * kSumSamples][4][kHidden]
   void *input_bias_gradient, *recurrent_bias_gradient;  // [kCellGates][kHidden]
-  void* first_gradient;                                 // of the gates of the first step: [kBatch][4][kHidden]
   const void* lengths;                                  // [kBatch]
   Ranked* ranks;  // [kBatch]; made of lengths; behind them int [steps + 1]: the first row of each position
   long long steps;
   int keeps;         // forward: whether a backward follows, which reads the gates and c of every step
+  int continues;     // backward: whether `output` has a state before the first step, too, which then is not `initial`
   int descends;      // whether the recurrence goes from a sample's last position to its first
   int packed_rows;   // with lengths, of the caller's x, y and their gradients, too; below 0: those are [steps][kBatch],
                      // and products are of a multiple of so many rows, which are zeros behind the last

@@ -38,8 +38,10 @@ __device__ __forceinline__ void begin_sub_batch(const Arguments& a, const Item& 
     publish_gradients(item, 0, sub_batch, {});
   } else {
     const Place place = item.place(a, 0, sub_batch);
-    const float carry =
-        place.rest > 0 ? load_or_zero(a.final_cell_gradient, item.index(item.caller_sample(a, sub_batch))) : 0.0f;
+    const long long index = place.rest > 0 ? item.index(item.caller_sample(a, sub_batch)) : 0;
+    const float carry = place.rest <= 0    ? 0.0f
+                        : a.initial_carry ? a.initial_carry[kBatch * 1ll * kHidden + index]
+                                          : load_or_zero(a.final_cell_gradient, index);
     store_shared_float(item.carry_of(sub_batch), carry);
     if (item.sample < kGroupBatch) {
       publish(item, 0, sub_batch, 0, 0);
@@ -66,7 +68,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
       } else if (a.initial_cell != nullptr) {
         fetched.last = load_ahead(a.initial_cell, item.index(item.caller_sample(a, sub_batch)));
       }
-    } else if (rest > 1) {
+    } else if (rest > 1 || a.continues) {
       fetched.last = load_ahead(a.output, item.output_index(place_later(a, fetched.place, found_before, 1).output_row));
     } else if (a.initial != nullptr) {
       fetched.last = load_ahead(a.initial, item.index(item.caller_sample(a, sub_batch)));
@@ -90,10 +92,16 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   const float carry = load_shared_float(item.carry_of(sub_batch));
   float dh = kCell == kGru ? sums[0] + carry : sums[0];
   if (rest == 0) {
-    const int sample = item.caller_sample(a, sub_batch);
-    store_if_wanted(a.initial_gradient, item.index(sample), to_bits(dh));
+    const long long index = item.index(item.caller_sample(a, sub_batch));
+    store_if_wanted(a.initial_gradient, index, to_bits(dh));
+    if (a.final_carry != nullptr) {
+      a.final_carry[index] = dh;
+    }
     if constexpr (kCell == kLstm) {
-      store_if_wanted(a.initial_cell_gradient, item.index(sample), to_bits(carry));
+      store_if_wanted(a.initial_cell_gradient, index, to_bits(carry));
+      if (a.final_carry != nullptr) {
+        a.final_carry[kBatch * 1ll * kHidden + index] = carry;
+      }
     }
   }
   if (!kHasLengths && step == a.steps) {
@@ -101,7 +109,8 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   }
   dh += to_float(fetched.gradient);
   if (step == 0 && exists) {
-    dh += load_or_zero(a.final_gradient, item.index(item.caller_sample(a, sub_batch)));
+    const long long index = item.index(item.caller_sample(a, sub_batch));
+    dh += a.initial_carry ? a.initial_carry[index] : load_or_zero(a.final_gradient, index);
   }
   float gradients[4], carried, share;  // of what is carried to the step before
   if constexpr (kCell == kLstm) {
@@ -131,5 +140,5 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   }
   publish_gradients(item, step + 1, sub_batch, bits);
   store_shared_float(item.carry_of(sub_batch), carried * share);
-  keep_gradients(a, item, constants, {row, output_row, rest}, sub_batch, gradients, bits);
+  keep_gradients(a, item, constants, {row, output_row, rest}, gradients, bits);
 }

@@ -9,13 +9,25 @@ struct Constants {
   float bias[4];
 };
 
-__device__ __forceinline__ Constants begin_cell(const Arguments&, const Item&) {
-  return {};
+__device__ __forceinline__ float* bias_sum(const Arguments& a, const Item& item, int k) {
+  const long long sum = sum_group() * kSumSamples + item.sample;
+  return a.bias_sums + (sum * 4 + k) * kHidden + item.unit;
 }
 
-// They go where the values were; those of the first step, for W_hh and h0, go elsewhere, too.
+__device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& item) {
+  Constants constants{};
+  if (item.exists && a.initial_carry != nullptr) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      constants.bias[k] = *bias_sum(a, item, k);
+    }
+  }
+  return constants;
+}
+
+// They go where the values were.
 __device__ __forceinline__ void keep_gradients(const Arguments& a, const Item& item, Constants& constants,
-                                               const Place& place, int sub_batch, const float (&gradients)[4],
+                                               const Place& place, const float (&gradients)[4],
                                                const u32 (&bits)[4]) {
   if (place.rest > 0) {
 #pragma unroll
@@ -24,20 +36,13 @@ __device__ __forceinline__ void keep_gradients(const Arguments& a, const Item& i
       store_element(a.gates, item.gate_index(place.row, k), bits[k]);
     }
   }
-  if (place.rest == 1 && a.first_gradient != nullptr) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      store_element(a.first_gradient, item.gate_index(item.caller_sample(a, sub_batch), k), bits[k]);
-    }
-  }
 }
 
 __device__ __forceinline__ void end_cell(const Arguments& a, const Item& item, const Constants& constants) {
   if (item.exists) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const long long sum = sum_group() * kSumSamples + item.sample;
-      a.bias_sums[(sum * 4 + k) * kHidden + item.unit] = constants.bias[k];
+      *bias_sum(a, item, k) = constants.bias[k];
     }
   }
 }

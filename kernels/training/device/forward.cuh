@@ -37,6 +37,24 @@ __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& 
   return constants;
 }
 
+// What a unit keeps of a step, and its next carry, c or h. `sums`: W h; `input`: W_ih x, with biases.
+__device__ __forceinline__ float next_carry(const float (&sums)[kThreadRows], const float (&input)[kCellGates],
+                                            const Constants& constants, float carry, float (&kept)[4]) {
+  if constexpr (kCell == kLstm) {
+#pragma unroll
+    for (int g = 0; g < kCellGates; ++g) {
+      kept[g] = squash(sums[g] + input[g], g == 2);
+    }
+    return fmaf(kept[1], carry, kept[0] * kept[2]);
+  } else {
+    kept[0] = squash(sums[0] + input[0], false);
+    kept[1] = squash(sums[1] + input[1], false);
+    kept[3] = sums[2] + constants.bias[3];
+    kept[2] = squash(fmaf(kept[0], kept[3], input[2]), true);
+    return fmaf(kept[1], carry - kept[2], kept[2]);
+  }
+}
+
 __device__ __forceinline__ void begin_sub_batch(const Arguments& a, const Item& item, int sub_batch) {
   const Place place = item.place(a, 0, sub_batch);
   const bool exists = place.rest > 0;
@@ -77,24 +95,13 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
                                        const Fetched& fetched, const float (&sums)[kThreadRows], long long step,
                                        int sub_batch) {
   const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, sub_batch);
-  const auto input = [&](int g) { return to_float(fetched.input[g]) + constants.bias[g]; };
-  float kept[4], carry;
-  u32 h;
-  if constexpr (kCell == kLstm) {
+  float input[kCellGates], kept[4];
 #pragma unroll
-    for (int g = 0; g < kCellGates; ++g) {
-      kept[g] = squash(sums[g] + input(g), g == 2);
-    }
-    carry = fmaf(kept[1], load_shared_float(item.carry_of(sub_batch)), kept[0] * kept[2]);
-    h = rest > 0 ? to_bits(kept[3] * squash(carry, true)) : 0;
-  } else {
-    kept[0] = squash(sums[0] + input(0), false);
-    kept[1] = squash(sums[1] + input(1), false);
-    kept[3] = sums[2] + constants.bias[3];
-    kept[2] = squash(fmaf(kept[0], kept[3], input(2)), true);
-    carry = fmaf(kept[1], load_shared_float(item.carry_of(sub_batch)) - kept[2], kept[2]);
-    h = rest > 0 ? to_bits(carry) : 0;
+  for (int g = 0; g < kCellGates; ++g) {
+    input[g] = to_float(fetched.input[g]) + constants.bias[g];
   }
+  const float carry = next_carry(sums, input, constants, load_shared_float(item.carry_of(sub_batch)), kept);
+  const u32 h = rest > 0 ? to_bits(kCell == kLstm ? kept[3] * squash(carry, true) : carry) : 0;
   publish_pair(item, step + 1, sub_batch, h);
   store_shared_float(item.carry_of(sub_batch), carry);
   if (rest > 0) {

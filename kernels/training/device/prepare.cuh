@@ -50,7 +50,7 @@ extern "C" __global__ void prepare(const Arguments a) {
   const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
 #pragma unroll 1
-  for (long long i = first; i < static_cast<long long>(kSms) * kWarps * kTiles * 32; i += threads) {
+  for (long long i = first; a.weights != nullptr && i < static_cast<long long>(kSms) * kWarps * kTiles * 32; i += threads) {
     const int tile = static_cast<int>(i / 32);
     pack_tile(a, tile / (kWarps * kTiles), tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
   }

@@ -81,7 +81,9 @@ __device__ __forceinline__ void copy_row(const RowCopy& copy, long long from_row
 #pragma unroll
     for (int k = 0; k < kElements; ++k) {
       const int column = first + 32 * k;
-      bits[k] = column < copy.columns ? load_element(copy.from, from + column) : 0;
+      bits[k] = column >= copy.columns ? 0
+                : copy.is_fp32         ? to_bits(static_cast<const float*>(copy.from)[from + column])
+                                       : load_element(copy.from, from + column);
     }
     if (copy.adds) {
 #pragma unroll

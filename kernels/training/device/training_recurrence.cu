@@ -30,6 +30,7 @@
 #include "kernels/training/device/backward.cuh"
 #else
 #include "kernels/training/device/forward.cuh"
+#include "kernels/training/device/recompute.cuh"
 #endif
 
 constexpr int kPartialsAt = kSharedWeightBytes;  // of two sub-batches of each warp group

@@ -66,9 +66,8 @@ Columns<TrainingCase> make_columns() {
   columns.add("input", "", "numbers of a sample and step that the first layer takes",
               [](const Row& row) { return row.training.stack.columns(row.training.network, 0); });
   columns.add("fits", "", "whether the weights stay on the chip in both passes", &Row::fits);
-  columns.add_to_json("stash", "what the forward pass keeps", if_planned([](const PlannedTraining& of) {
-                        return kStashNames[static_cast<std::size_t>(stash_of(of.plan))];
-                      }));
+  columns.add_to_json("stash", "what the forward pass keeps",
+                      if_planned([](const PlannedTraining& of) { return stash_name(of.plan); }));
   columns.add("step_us", "us", "an iteration / steps", predicted(&TrainingPrediction::step_us));
   columns.add("low_us", "us", "its 95 % interval", predicted(&TrainingPrediction::low_us), "", In::csv);
   columns.add("high_us", "us", "its 95 % interval", predicted(&TrainingPrediction::high_us), "", In::csv);
@@ -77,10 +76,15 @@ Columns<TrainingCase> make_columns() {
   columns.add_to_json("high", "its 95 % interval", iteration(&PhasePrice::high_us), "interval_us/1");
   columns.add_to_json("binding", "the largest kind of phases",
                       predicted([](const TrainingPrediction& of) { return of.binding(); }));
+  const auto memory = [&](std::int64_t TrainingMemory::*bytes) {
+    return predicted([bytes](const TrainingPrediction& of) { return of.memory.*bytes; });
+  };
   columns.add("stash_bytes", "bytes", "kept from the forward to the backward pass, the output included",
-              predicted(&TrainingPrediction::stash_bytes));
-  columns.add("workspace_bytes", "bytes", "of device memory beside it",
-              predicted(&TrainingPrediction::workspace_bytes));
+              memory(&TrainingMemory::stash_bytes));
+  columns.add("workspace_bytes", "bytes", "of device memory that a half of a layer needs while it runs",
+              memory(&TrainingMemory::workspace_bytes));
+  columns.add("peak_bytes", "bytes", "the most of device memory at once, beside the input and the weights",
+              memory(&TrainingMemory::peak_bytes));
   columns.add("plan", "", "as text, which `--plan` takes; JSON: also every field by name",
               if_planned([](const PlannedTraining& of) { return to_json(of.plan); }));
   columns.add_to_json(

@@ -27,24 +27,53 @@ std::string_view family_on_chip(const Training& training) {
 
 }  // namespace
 
+namespace {
+
+// The plan, or why it needs more memory than there is.
+FoundPlan within_memory(PlannedTraining plan, const TrainingConstraints& constraints) {
+  const auto peak = static_cast<double>(plan.prediction.memory.peak_bytes);
+  if (!constraints.memory_bytes || peak <= *constraints.memory_bytes) {
+    return plan;
+  }
+  const auto gibibytes = [](double bytes) { return significant(bytes / (1 << 30), 7) + " GiB"; };
+  return FoundPlan::nothing("it needs " + gibibytes(peak) + " of device memory beside the input and the weights; " +
+                            gibibytes(*constraints.memory_bytes) + " are given");
+}
+
+FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingConstraints& constraints, Stash stash) {
+  const Found<TrainingPlan> chosen = choose_on_chip(chip, training, stash);
+  return chosen ? within_memory(planned(chip, training, with_fields(chip, training, *chosen, constraints.fields)),
+                                constraints)
+                : FoundPlan::nothing(chosen.why());
+}
+
+}  // namespace
+
 FoundPlan plan_training_on_chip(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
   const PassFields& fields = constraints.fields;
   if (constraints.plan) {
-    return planned(chip, training, with_fields(chip, training, *constraints.plan, fields));
+    return within_memory(planned(chip, training, with_fields(chip, training, *constraints.plan, fields)), constraints);
   }
   if (constraints.family == CudnnTrainingPlan::kName) {
-    return planned(chip, training, with_fields(chip, training, CudnnTrainingPlan{}, fields));
+    return within_memory(planned(chip, training, with_fields(chip, training, CudnnTrainingPlan{}, fields)),
+                         constraints);
   }
   if (const std::string_view family = family_on_chip(training);
       constraints.family.value_or(std::string(family)) != family) {
     return FoundPlan::nothing(*constraints.family + " trains " + (training.mask ? "dense" : "sparse") +
                               " networks, and this one is " + (training.mask ? "sparse" : "dense"));
   }
-  const Found<TrainingPlan> chosen = choose_on_chip(chip, training, constraints.stash);
-  if (!chosen) {
-    return FoundPlan::nothing(chosen.why());
+  FoundPlan found = of_stash(chip, training, constraints, constraints.stash.value_or(Stash::gates));
+  if (constraints.memory_bytes && !constraints.stash && !training.mask) {
+    const FoundPlan of_cells = of_stash(chip, training, constraints, Stash::cells);
+    if (of_cells && (!found || of_cells->prediction.iteration.us < found->prediction.iteration.us)) {
+      return of_cells;
+    }
+    if (!found && !of_cells) {
+      return of_cells;  // the least memory
+    }
   }
-  return planned(chip, training, with_fields(chip, training, *chosen, fields));
+  return found;
 }
 
 FoundPlan plan_training(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
@@ -68,28 +97,41 @@ Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool i
   return CallPrices{price_us(own->plan), price_us(CudnnTrainingPlan{})};
 }
 
-std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training, Stash stash) {
+std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training,
+                                           const std::vector<std::optional<Stash>>& stashes,
+                                           std::optional<double> memory_bytes) {
   std::vector<RankedTraining> ranking{
       {CublasPlan::kName, {}, cublas_price(chip, training), "its products alone, without cells"}};
-  for (const std::string_view family : {family_on_chip(training), CudnnTrainingPlan::kName}) {
+  const auto add = [&](std::string_view family, std::optional<Stash> stash) {
     RankedTraining& one = ranking.emplace_back();
     one.family = family;
-    const FoundPlan found = plan_training_on_chip(chip, training, {std::string(family), stash, {}, {}});
+    const FoundPlan found = plan_training_on_chip(
+        chip, training, {.family = std::string(family), .stash = stash, .memory_bytes = memory_bytes});
     if (found) {
       one.planned = *found;
       one.iteration = found->prediction.iteration;
     } else {
       one.why = found.why();
     }
+  };
+  for (const std::optional<Stash> stash : stashes) {
+    add(family_on_chip(training), stash);
   }
+  add(CudnnTrainingPlan::kName, {});
   const auto us = [](const RankedTraining& one) {
     return one.planned ? one.iteration.us : std::numeric_limits<double>::infinity();
   };
   std::ranges::stable_sort(ranking, {}, us);
+  const auto peak = [](const RankedTraining& of) {
+    return static_cast<double>(of.planned->prediction.memory.peak_bytes);
+  };
   for (RankedTraining& one : ranking) {
     if (one.planned) {
-      const double times = one.iteration.us / ranking.front().iteration.us;
-      one.why = &one == &ranking.front() ? "the fastest" : significant(times, 3) + " times as long";
+      const RankedTraining& best = ranking.front();
+      one.why = &one == &best ? "the fastest"
+                              : significant(one.iteration.us / best.iteration.us, 3) + " times as long, in " +
+                                    significant(peak(one) / peak(best), 3) + " times the memory";
+      one.why += is_on_chip(one.planned->plan) ? "; keeps the " + std::string(stash_name(one.planned->plan)) : "";
     }
   }
   return ranking;
@@ -135,7 +177,11 @@ RankOf<TrainingCase> rank(const TrainingQuestion& question) {
   const std::string& chip = question.chip.chip.name;
   const Training training = training_of(question.configuration, question.stack);
   RankOf<TrainingCase> answer{chip, describe(TrainingCase{chip, training}), to_json(training.network)};
-  for (const RankedTraining& ranked : rank_trainings(question.chip.chip, training, question.constraints.stash)) {
+  const TrainingConstraints& constraints = question.constraints;
+  const std::vector<std::optional<Stash>> stashes = constraints.stash || training.mask
+                                                        ? std::vector{constraints.stash}
+                                                        : std::vector<std::optional<Stash>>{Stash::gates, Stash::cells};
+  for (const RankedTraining& ranked : rank_trainings(question.chip.chip, training, stashes, constraints.memory_bytes)) {
     RankedOf<TrainingCase>& one = answer.ranking.emplace_back();
     one.family = ranked.family;
     one.why = ranked.why;
@@ -155,8 +201,8 @@ TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
   check(training.network);
   const PlannedTraining chosen = plan_training(chip.chip, training, constraints).value_or_throw();
   return {{chip.chip.name, training, chosen},
-          rank_trainings(chip.chip, training,
-                         stash_of(chosen.plan) == Stash::gates ? constraints.stash : stash_of(chosen.plan))};
+          rank_trainings(chip.chip, training, {is_on_chip(chosen.plan) ? stash_of(chosen.plan) : constraints.stash},
+                         constraints.memory_bytes)};
 }
 
 namespace {
@@ -219,9 +265,12 @@ TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::
                       : std::to_string(next) + ": " + case_of(chip, question, what, next).why_not()};
 }
 
-// No plan hangs on the steps: what counts their samples is the limit.
-TrainingLimit steps_limit(const TrainingCase& answer) {
+// No plan hangs on the steps: what counts their samples is the limit, or the memory.
+TrainingLimit steps_limit(const Chip& chip, const TrainingQuestion& question, const TrainingCase& answer) {
   const int batch = answer.training.network.batch;
+  if (question.constraints.memory_bytes) {
+    return limit_of(chip, question, "steps", &Recurrent::steps, 1, static_cast<int>(kMostTrainedSamples / batch));
+  }
   return answer.fits()
              ? TrainingLimit{"steps", static_cast<int>(kMostTrainedSamples / batch),
                              "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps"}
@@ -259,7 +308,8 @@ TrainingFit fit(const TrainingQuestion& asked) {
   network.hidden = fit.answer.training.network.hidden;
   if (!question.constraints.plan && !question.constraints.fields.any()) {
     fit.limits = {limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
-                  limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch), steps_limit(fit.answer)};
+                  limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch),
+                  steps_limit(chip, question, fit.answer)};
     if (!fit.answer.fits()) {
       const Found<Training> training = sized(question, &Recurrent::hidden, network.hidden);
       if (training) {

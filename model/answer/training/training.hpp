@@ -19,10 +19,11 @@ namespace onchip {
 
 // What is asked for of a plan; the planner chooses the rest.
 struct TrainingConstraints {
-  std::optional<std::string> family;  // by the name that a plan's text begins with
-  Stash stash = Stash::gates;
-  std::optional<TrainingPlan> plan;  // a whole one
-  PassFields fields;                 // otherwise than in the plan that is given or chosen, which then stays on the chip
+  std::optional<std::string> family = {};   // by the name that a plan's text begins with
+  std::optional<Stash> stash = {};          // none: the gates, but with memory_bytes the fastest that fits in these
+  std::optional<double> memory_bytes = {};  // of the device, beside the input and the weights
+  std::optional<TrainingPlan> plan = {};    // a whole one
+  PassFields fields = {};  // otherwise than in the plan that is given or chosen, which then stays on the chip
 };
 
 struct PlannedTraining {
@@ -51,7 +52,7 @@ struct CallPrices {
 Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool is_inference);
 
 // The kernels' family for this training, cuDNN's and cuBLAS, the fastest first, then what has no plan: cuBLAS has none,
-// for it computes the products alone.
+// for it computes the products alone. `stashes`: of the kernels' plans, one each.
 struct RankedTraining {
   std::string_view family;
   std::optional<PlannedTraining> planned;
@@ -62,7 +63,9 @@ struct RankedTraining {
   std::string_view library() const { return family == CudnnTrainingPlan::kName ? "cudnn" : family; }
   std::string_view computes() const { return planned ? "all of it" : "its products alone, without cells"; }
 };
-std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training, Stash stash = Stash::gates);
+std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training,
+                                           const std::vector<std::optional<Stash>>& stashes = {Stash::gates},
+                                           std::optional<double> memory_bytes = {});
 
 // ---- questions ------------------------------------------------------------------------------------------------------
 

@@ -54,8 +54,8 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[slow]") {
   const KernelProgram halves = program_of_halves(training, {.products = 20, .unit = 4}, {});
   const auto is_right = [&](const KernelProgram& program, bool is_packed = false) {
     InterpretedProgram interpreted(program);
-    const std::vector<std::uint16_t> nan(program.arrays[training.arrays.gates].bytes / 2, 0xffff);
-    interpreted.write(training.arrays.gates, std::as_bytes(std::span(nan)));
+    const std::vector<std::uint16_t> nan(program.arrays[training.arrays.kept].bytes / 2, 0xffff);
+    interpreted.write(training.arrays.kept, std::as_bytes(std::span(nan)));
     const auto errors = training_errors(interpreted, training.arrays, size, Precision::fp16, is_packed ? sorted : in,
                                         nullptr, is_packed);
     return std::ranges::all_of(errors, [](const auto& of) { return of.second <= most_error(Precision::fp16); });
@@ -110,12 +110,12 @@ TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
     };
     InterpretedProgram interpreted(program);
     write_training(interpreted, a, size, Precision::fp16, in, is_packed);
-    for (const int array : {a.hn, a.cn, a.cells, a.gates}) {
+    for (const int array : {a.hn, a.cn, a.cells, a.kept}) {
       interpreted.write(array, std::vector<std::byte>(program.arrays[array].bytes, std::byte{0xff}));  // NaN
     }
     REQUIRE(interpreted.run()[0] == 0);
     const std::size_t rows = is_packed ? rows_within(size, in).size() : 30;
-    return std::ranges::all_of(std::array{a.y, a.hn, a.cn, a.cells, a.gates}, [&](int array) {
+    return std::ranges::all_of(std::array{a.y, a.hn, a.cn, a.cells, a.kept}, [&](int array) {
       const std::vector<float> all = read_elements(interpreted, array, Precision::fp16);
       const std::size_t written = array == a.hn || array == a.cn ? all.size() : all.size() / 30 * rows;
       return std::none_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(written),
@@ -174,7 +174,7 @@ TEST_CASE("of a half that gives up waiting, or has a length that is none, all re
   interpreted.read(report, std::as_writable_bytes(std::span(found)));
   const bool is_wrong = gives_up || has_wrong_length;
   CHECK((found[0] != 0) == is_wrong);
-  const std::initializer_list<int> forward{a.y, a.hn, a.cn, a.cells, a.gates},
+  const std::initializer_list<int> forward{a.y, a.hn, a.cn, a.cells, a.kept},
       backward{a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0};
   for (const int array : half == TrainingHalf::forward ? forward : backward) {
     const std::vector<float> values = read_elements(interpreted, array, Precision::fp16);

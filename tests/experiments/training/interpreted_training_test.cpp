@@ -2,6 +2,7 @@
 // A training step of an LSTM or GRU layer, its kernels interpreted, against the reference in double precision.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "model/base/error.hpp"
+#include "model/training/memory.hpp"
 #include "tests/experiments/training/with_change.hpp"
 #include "tests/kernels/training/training_cases.hpp"
 #include "tests/nightly.hpp"
@@ -20,14 +21,16 @@ namespace {
 
 // `forward`, `backward`: what differs from a plan without choices; empty: the chosen one.
 void check_interpreted(const TrainingSize& size, Precision precision, bool initial, bool last,
-                       const std::string& forward, const std::string& backward, bool aligned = false) {
+                       const std::string& forward, const std::string& backward, bool aligned = false, int chunk = 0) {
   INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
                             << " steps " << size.steps << ", " << info(precision).name << ", '" << forward << "', '"
-                            << backward << "'");
+                            << backward << "' chunk " << chunk);
   DenseTrainingPlan plan = chosen_on(size, 8);
   plan.forward = forward.empty() ? plan.forward : changed(RecurrencePlan{}, forward);
   plan.backward = backward.empty() ? plan.backward : changed(RecurrencePlan{}, backward);
   plan.aligned = aligned;
+  plan.stash = chunk > 0 ? Stash::cells : Stash::gates;
+  plan.chunk = chunk;
   const TrainingProgram training = confirmed_program(size, precision, plan, "sm_90");
   InterpretedProgram interpreted(training.program);
   TrainingInput in = random_training(size, precision, initial, last, 3);
@@ -98,6 +101,56 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
   }
 }
 
+TEST_CASE("with a stash of cells, an interpreted training step has the gradients of the reference", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const auto check = [&](const TrainingSize& size, Precision precision, bool initial, bool last, int chunk,
+                         bool aligned = false) {
+    check_interpreted(size, precision, initial, last, "", "", aligned, chunk);
+  };
+  check({24, 32, 4, 5, cell}, fp16, true, true, 2);
+  check({24, 32, 4, 5, cell}, fp16, true, true, 5);
+  check({5, 24, 2, 3, cell}, fp16, false, false, 1);
+  check({16, 40, 3, 9, cell, 2, true}, bf16, true, true, 4);
+  check({16, 24, 3, 9, cell, 2}, fp16, false, true, 4);
+  check({6, 19, 3, 6, cell, 1, true}, fp16, true, false, 2, true);
+  check({6, 19, 3, 6, cell}, fp16, true, true, 4, true);
+  check({6, 24, 4, 5, cell, 1, false, 4}, fp16, true, true, 2);
+}
+
+TEST_CASE("the arrays of drawn training programs have the bytes that are predicted", "[fast]") {
+  int checked = 0;
+  for (std::uint64_t seed = 0; checked < 200; ++seed) {
+    Random random(seed, 17);
+    const auto up_to = [&](int most) { return 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most))); };
+    const TrainingSize size{.input = up_to(700),
+                            .hidden = up_to(900),
+                            .batch = up_to(200),
+                            .steps = up_to(600),
+                            .cell = random.below(2) == 0 ? Cell::lstm : Cell::gru,
+                            .directions = up_to(2),
+                            .length_bytes = std::array{0, 4, 8}[random.below(3)]};
+    CAPTURE(seed, size.input, size.hidden, size.batch, size.steps);
+    const Stash stash = random.below(2) == 0 ? Stash::gates : Stash::cells;
+    const Found<TrainingPlan> found = choose_on_chip(find_chip("h200").chip, training_of(size, fp16), stash);
+    if (!found) {
+      continue;
+    }
+    const auto plan = std::get<DenseTrainingPlan>(*found);
+    const TrainingProgram training = training_program(size, fp16, plan, "sm_90");
+    const std::vector<ProgramArray>& arrays = training.program.arrays;
+    const LayerMemory memory = layer_memory(size, plan);
+    CHECK(arrays[training.arrays.kept].bytes == static_cast<std::size_t>(memory.kept));
+    CHECK(arrays[training.arrays.cells].bytes == static_cast<std::size_t>(memory.cells));
+    std::size_t own = 0;
+    for (int array = training.own_arrays; array < static_cast<int>(arrays.size()); ++array) {
+      own += array == training.program.results ? 0 : (arrays[array].bytes + kArrayAlignment - 1) / kArrayAlignment;
+    }
+    CHECK(size.directions * own * kArrayAlignment + Cublas::kWorkspaceBytes ==
+          static_cast<std::size_t>(workspace_bytes(size, plan)));
+    ++checked;
+  }
+}
+
 TEST_CASE("interleaved interpreted training iterations of several layers have their own status", "[fast]") {
   check_iterations<InterpretedProgram>(4, 3, 24, 6, 2, "sm_90");
 }
@@ -118,11 +171,14 @@ double largest_error(const KernelProgram& program, const TrainingArrays& arrays,
   return largest;
 }
 
-// Each change of the kernels' source is found by a gradient or an output that is wrong.
-void check_changes_are_found(Cell cell, std::span<const Change> changes) {
-  const TrainingSize size{6, 16, 2, 3, cell};
+// Each change of the kernels' source is found by a gradient or an output that is wrong. `chunk`: of a stash of cells.
+void check_changes_are_found(Cell cell, std::span<const Change> changes, int chunk = 0) {
+  const TrainingSize size{6, 16, 2, chunk > 0 ? 6 : 3, cell};
   const TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
+  DenseTrainingPlan plan = chosen_on(size, 2);
+  plan.stash = chunk > 0 ? Stash::cells : Stash::gates;
+  plan.chunk = chunk;
+  const TrainingProgram training = confirmed_program(size, Precision::fp16, plan, "sm_90");
   CHECK(largest_error(training.program, training.arrays, size, in) <= most_error(Precision::fp16));
   for (const Change& change : changes) {
     INFO(change.to);
@@ -138,11 +194,11 @@ void check_changes_are_found(Cell cell, std::span<const Change> changes) {
 TEST_CASE("a wrong sign in any term of an LSTM's cell or its derivative is found", "[fast]") {
   check_changes_are_found(
       Cell::lstm,
-      std::array<Change, 15>{{{"input(g), g == 2)", "input(g), g == 3)"},
+      std::array<Change, 15>{{{"input[g], g == 2)", "input[g], g == 3)"},
                               {"load_or_zero(a.input_bias, row) +", "load_or_zero(a.input_bias, row) -"},
                               {"kept[0] * kept[2]);", "-kept[0] * kept[2]);"},
                               {"dh += to_float(fetched.gradient)", "dh -= to_float(fetched.gradient)"},
-                              {"dh += load_or_zero(a.final_gradient", "dh -= load_or_zero(a.final_gradient"},
+                              {"dh += a.initial_carry", "dh -= a.initial_carry"},
                               {"fmaf(dh * o, fmaf(-squashed", "fmaf(-dh * o, fmaf(-squashed"},
                               {"fmaf(-squashed, squashed, 1.0f), carry)", "fmaf(squashed, squashed, 1.0f), carry)"},
                               {"1.0f), carry)", "1.0f), -carry)"},
@@ -158,28 +214,44 @@ TEST_CASE("a wrong sign in any term of an LSTM's cell or its derivative is found
 TEST_CASE("a wrong sign in any term of a GRU's cell or its derivative is found", "[fast]") {
   check_changes_are_found(
       Cell::gru,
-      std::array<Change, 21>{
-          {{"constants.bias[g] = load_or_zero", "constants.bias[g] = -load_or_zero"},
-           {"+= load_or_zero(a.recurrent_bias", "-= load_or_zero(a.recurrent_bias"},
-           {"sums[0] + input", "sums[0] - input"},
-           {"sums[1] + input", "sums[1] - input"},
-           {"sums[2] + constants", "sums[2] - constants"},
-           {"fmaf(kept[0], kept[3], input", "fmaf(-kept[0], kept[3], input"},
-           {"to_float(fetched.input[g]) + constants", "to_float(fetched.input[g]) - constants"},
-           {"load_shared_float(item.carry_of(sub_batch)) - kept", "load_shared_float(item.carry_of(sub_batch)) + kept"},
-           {"- kept[2], kept[2]);", "- kept[2], -kept[2]);"},
-           {"sums[0] + carry", "sums[0] - carry"},
-           {"dh += to_float(fetched.gradient)", "dh -= to_float(fetched.gradient)"},
-           {"dh += load_or_zero(a.final_gradient", "dh -= load_or_zero(a.final_gradient"},
-           {"dh * (1.0f - z)", "dh * (1.0f + z)"},
-           {"fmaf(-n, n, 1.0f)", "fmaf(n, n, 1.0f)"},
-           {"to_float(fetched.last) - n)", "to_float(fetched.last) + n)"},
-           {"(z * (1.0f - z))", "(z * (1.0f + z))"},
-           {"= dn * q *", "= -dn * q *"},
-           {"(r * (1.0f - r))", "(r * (1.0f + r))"},
-           {"= dn * r;", "= -dn * r;"},
-           {"carried = dh, share = z", "carried = -dh, share = z"},
-           {"constants.bias[k] +=", "constants.bias[k] -="}}});
+      std::array<Change, 21>{{{"constants.bias[g] = load_or_zero", "constants.bias[g] = -load_or_zero"},
+                              {"+= load_or_zero(a.recurrent_bias", "-= load_or_zero(a.recurrent_bias"},
+                              {"sums[0] + input", "sums[0] - input"},
+                              {"sums[1] + input", "sums[1] - input"},
+                              {"sums[2] + constants", "sums[2] - constants"},
+                              {"fmaf(kept[0], kept[3], input", "fmaf(-kept[0], kept[3], input"},
+                              {"to_float(fetched.input[g]) + constants", "to_float(fetched.input[g]) - constants"},
+                              {"fmaf(kept[1], carry - kept", "fmaf(kept[1], carry + kept"},
+                              {"- kept[2], kept[2]);", "- kept[2], -kept[2]);"},
+                              {"sums[0] + carry", "sums[0] - carry"},
+                              {"dh += to_float(fetched.gradient)", "dh -= to_float(fetched.gradient)"},
+                              {"dh += a.initial_carry", "dh -= a.initial_carry"},
+                              {"dh * (1.0f - z)", "dh * (1.0f + z)"},
+                              {"fmaf(-n, n, 1.0f)", "fmaf(n, n, 1.0f)"},
+                              {"to_float(fetched.last) - n)", "to_float(fetched.last) + n)"},
+                              {"(z * (1.0f - z))", "(z * (1.0f + z))"},
+                              {"= dn * q *", "= -dn * q *"},
+                              {"(r * (1.0f - r))", "(r * (1.0f + r))"},
+                              {"= dn * r;", "= -dn * r;"},
+                              {"carried = dh, share = z", "carried = -dh, share = z"},
+                              {"constants.bias[k] +=", "constants.bias[k] -="}}});
+}
+
+TEST_CASE("what is wrong in gates that are computed anew, or between chunks, is found", "[fast]") {
+  check_changes_are_found(Cell::lstm,
+                          std::array<Change, 6>{{{"a.final_carry[index] = dh", "a.final_carry[index] = 2 * dh"},
+                                                 {"kHidden + index] = carry", "kHidden + index] = 2 * carry"},
+                                                 {"= *bias_sum(a, item, k)", "= 2 * *bias_sum(a, item, k)"},
+                                                 {"carry = a.initial_carry ? a", "carry = a.initial_carry ? 2 * a"},
+                                                 {"item.index(row(0)), to_bits(carry))", "item.index(row(0)), 0)"},
+                                                 {"to_bits(static_cast<const float*>(copy.from)",
+                                                  "to_bits(2 * static_cast<const float*>(copy.from)"}}},
+                          2);
+  check_changes_are_found(Cell::gru,
+                          std::array<Change, 3>{{{"a.final_carry[index] = dh", "a.final_carry[index] = 2 * dh"},
+                                                 {"rest > 1 || a.continues", "rest > 1"},
+                                                 {"to_float(ahead[i][3]) : 0.0f", "-to_float(ahead[i][3]) : 0.0f"}}},
+                          2);
 }
 
 TEST_CASE("a forward that keeps nothing has the outputs of one that does, in chunks of steps, too", "[fast]") {
@@ -196,6 +268,7 @@ TEST_CASE("a forward that keeps nothing has the outputs of one that does, in chu
   INFO(info(cell).name << " input " << input << " bytes of lengths " << length_bytes);
   DenseTrainingPlan plan = chosen_on(size, 2);
   plan.aligned = aligned;
+  plan.chunk = 2;
   const TrainingProgram training = confirmed_program(size, fp16, plan, "sm_90");
   const TrainingInput in = random_training(size, fp16, true, false, 5);
   const TrainingArrays& a = training.arrays;
@@ -225,7 +298,7 @@ TEST_CASE("a forward that keeps nothing has the outputs of one that does, in chu
     return found;
   };
   const auto expected = outputs(training.program, {});
-  CHECK(outputs(training.program, {.keeps = false, .chunk_steps = length_bytes > 0 ? 0 : 2}) == expected);
+  CHECK(outputs(training.program, {.keeps = false}) == expected);
   if (aligned || length_bytes > 0) {
     return;
   }
@@ -233,7 +306,7 @@ TEST_CASE("a forward that keeps nothing has the outputs of one that does, in chu
   const KernelProgram wrong =
       with_change(training.program, "a.final_carry[item.index(sample)] = carry;",
                   "a.final_carry[item.index(sample)] = to_float(to_bits(carry + 0.125f));", source);
-  CHECK(outputs(wrong, {.keeps = false, .chunk_steps = 2}) != expected);
+  CHECK(outputs(wrong, {.keeps = false}) != expected);
 }
 
 TEST_CASE("an SM has 32 units where states are large and the weights have room", "[fast]") {

@@ -260,6 +260,20 @@ TEST_CASE("fit --mode train says the largest sizes whose weights stay on the chi
   CHECK(says(beyond.out, "there are 132"));
   CHECK(says(beyond.out, "Any one of these makes it fit"));
   CHECK(says(run(fit + " --format csv").out, "largest_hidden,largest_batch,largest_steps"));
+  // With a budget of memory, steps have a limit, too, which the next step is beyond.
+  const std::string budget = "fit --mode train --cell lstm --hidden 1024 --batch 64 --chip h100_sxm --memory '8 GiB'";
+  const Json within = run_json(budget);
+  const int steps = within["limits"][2]["largest"].get<int>();
+  CHECK(says(within["limits"][2]["next"].get<std::string>(), "GiB of device memory beside the input and the weights"));
+  const auto peak = [&](const std::string& more) {
+    return run_json("predict --mode train --cell lstm --hidden 1024 --batch 64 --chip h100_sxm --steps " + more)
+        .at("peak_bytes")
+        .get<double>();
+  };
+  CHECK(peak(std::to_string(steps) + " --memory '8 GiB'") <= 8.0 * (1 << 30));
+  CHECK(peak(std::to_string(steps + 1) + " --stash cells") > 8.0 * (1 << 30));
+  require_refusal("fit --memory '8 GiB'", "--memory needs --mode train");
+  require_refusal(fit + " --memory 8", "unit");
   require_refusal(fit + " --compile", "--compile");
   require_refusal("fit --cell lstm --layers 2", "need --mode train");
 }
@@ -288,7 +302,7 @@ TEST_CASE("a sweep over trainings has their times, bytes and plans, as predict h
   const Run rows = run(sweep);
   CHECK(rows.status == 0);
   CHECK(rows.out.find("row,hidden,batch,cell,chip,density,mode,precision,fits,binding,step_us,low_us,high_us,floor_us,"
-                      "stash_bytes,workspace_bytes,plan,forward_us,directions,problem\n") == 0);
+                      "stash_bytes,workspace_bytes,peak_bytes,plan,forward_us,directions,problem\n") == 0);
   CHECK(says(rows.out, "takes 512 SMs"));
   const Json predicted = run_json("predict --mode train --cell lstm --hidden 512 --batch 64 --chip h100_sxm");
   CHECK(says(rows.out, predicted["plan"]["text"].get<std::string>()));

@@ -45,7 +45,7 @@ double total_of(const Training& training, const TrainingPlan& plan, PhaseKind ki
 }
 
 TrainingPlan best(const Training& training, Stash stash = Stash::gates) {
-  return plan_training(h100(), training, {{}, stash, {}, {}})->plan;
+  return plan_training(h100(), training, {.stash = stash})->plan;
 }
 
 TrainingPlan on_chip(const Training& training, Stash stash = Stash::gates) {
@@ -118,7 +118,8 @@ TEST_CASE("plans of drawn trainings read back from their texts, and are of their
   int families[2] = {0, 0};
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Training training = drawn(seed);
-    const Found<TrainingPlan> plan = choose_on_chip(h100(), training, seed % 2 == 0 ? Stash::gates : Stash::cells);
+    const Found<TrainingPlan> plan =
+        choose_on_chip(h100(), training, training.mask || seed % 2 == 0 ? Stash::gates : Stash::cells);
     CAPTURE(seed, training.network.hidden, training.network.batch);
     if (!plan) {
       CHECK_FALSE(plan.why().empty());
@@ -167,10 +168,11 @@ TEST_CASE("an iteration has every product and recurrence once for each layer and
   const std::vector<Phase> phases = phases_of(training, best(training, Stash::cells));
   const auto count = [&](PhaseKind kind) { return std::ranges::count(phases, kind, &Phase::kind); };
   CHECK(count(PhaseKind::packing) == 1);
-  for (const PhaseKind kind : {PhaseKind::input_product, PhaseKind::forward, PhaseKind::gates_product,
-                               PhaseKind::backward, PhaseKind::data_product}) {
+  for (const PhaseKind kind : {PhaseKind::input_product, PhaseKind::forward, PhaseKind::gates_cell, PhaseKind::backward,
+                               PhaseKind::data_product}) {
     CHECK(count(kind) == 6);
   }
+  CHECK(count(PhaseKind::gates_product) == 12);
   CHECK(count(PhaseKind::weight_product) == 12);
   int layer = 0;
   bool is_backward = false;
@@ -223,14 +225,62 @@ TEST_CASE("directions are beside each other in both passes or in none, whichever
   CHECK(apart > 0);
 }
 
-TEST_CASE("a stash of cells is smaller and costs a product", "[fast]") {
+TEST_CASE("a stash of cells is smaller and costs the gates again, chunk by chunk", "[fast]") {
   const Training training = lstm(1024, 64);
   const TrainingPlan gates = on_chip(training), cells = on_chip(training, Stash::cells);
   const TrainingPrediction of_gates = predict(h100(), training, gates), of_cells = predict(h100(), training, cells);
-  const std::int64_t output = 2ll * 256 * 64 * 1024;
-  CHECK(of_gates.stash_bytes == 6 * output);  // as cuDNN's reserve space and output
-  CHECK(of_cells.stash_bytes == output + output / 8);
-  CHECK(of_cells.iteration.us - of_gates.iteration.us == Approx(total_of(training, cells, PhaseKind::gates_product)));
+  const std::int64_t state = 64 * 1024, output = 2 * 256 * state;
+  CHECK(of_gates.memory.stash_bytes == 6 * output + 2 * state);  // as cuDNN's reserve space and output, and c0
+  CHECK(chunk_steps(size_of(training), std::get<DenseTrainingPlan>(cells)) == 128);
+  CHECK(of_cells.memory.stash_bytes == output + 4 * state);  // c between the two chunks
+  const double anew =
+      total_of(training, cells, PhaseKind::gates_product) + total_of(training, cells, PhaseKind::gates_cell);
+  CHECK(anew > 0.05 * of_gates.iteration.us);
+  const double more = of_cells.iteration.us - of_gates.iteration.us - anew;  // products of chunks, and launches
+  CHECK(more > 0);
+  CHECK(more < 0.03 * of_gates.iteration.us);
+}
+
+TEST_CASE("what a training with few chunks needs at once follows from its arrays", "[fast]") {
+  const Training training = lstm(1024, 128, {2, false, 0});
+  Training longer = training;
+  longer.network.steps = 512;
+  const auto memory = [](const Training& of, Stash stash) { return predict(h100(), of, on_chip(of, stash)).memory; };
+  constexpr double kMiB = 1 << 20;
+  const double output = 2.0 * 512 * 128 * 1024 / kMiB;  // 128
+  // y of both layers, what is kept, the gradients of y and x, of the weights, the workspace.
+  struct Mebibytes {
+    double stash, workspace, peak;
+  };
+  const auto in_mib = [](const TrainingMemory& of) {
+    const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / kMiB; };
+    return Mebibytes{mib(of.stash_bytes), mib(of.workspace_bytes), mib(of.peak_bytes)};
+  };
+  const Mebibytes gates = in_mib(memory(longer, Stash::gates)), cells = in_mib(memory(longer, Stash::cells));
+  CHECK(gates.stash == Approx(12 * output).epsilon(0.002));
+  CHECK(cells.stash < 2.06 * output);
+  CHECK(gates.peak == Approx(gates.stash + 2 * output + 16 + gates.workspace).epsilon(0.01));
+  CHECK(cells.peak < 880);
+  CHECK(gates.peak > 1.9 * cells.peak);
+  // A workspace of chunks does not grow with the steps.
+  CHECK(in_mib(memory(training, Stash::cells)).workspace == Approx(cells.workspace).epsilon(0.03));
+}
+
+TEST_CASE("with a budget of memory the fastest plan that fits in it is taken", "[fast]") {
+  Training training = lstm(1024, 128);
+  const auto planned = [&](std::optional<double> bytes) {
+    return plan_training_on_chip(h100(), training, {.memory_bytes = bytes});
+  };
+  const double most = static_cast<double>(planned({})->prediction.memory.peak_bytes);
+  CHECK(stash_of(planned(most)->plan) == Stash::gates);
+  CHECK(stash_of(planned(most - 1)->plan) == Stash::cells);
+  const double least = static_cast<double>(planned(most - 1)->prediction.memory.peak_bytes);
+  CHECK(least < most);
+  CHECK(stash_of(planned(least)->plan) == Stash::cells);
+  CHECK(says(planned(least - 1).why(), "of device memory beside the input and the weights"));
+  training.network.cell = Cell::gru;
+  training.network.hidden = 512;
+  CHECK(stash_of(planned(1e12)->plan) == Stash::gates);
 }
 
 // An H100 has room for 30 clusters of four or more, of 132 SMs: 2048 units on 128 SMs went beyond.
@@ -355,7 +405,7 @@ TEST_CASE("the JSON of a training has its plan, phases, bytes and libraries", "[
   CHECK(json["plan"]["family"] == "dense_training");
   CHECK(json["plan"]["forward"]["batch_groups"].is_number());
   CHECK(json["fits"] == true);
-  CHECK(json["stash_bytes"] == 6 * 2 * 256 * 64 * 512);
+  CHECK(json["stash_bytes"] == 6 * 2 * 256 * 64 * 512 + 2 * 64 * 512);
   CHECK(json["libraries"][0]["library"] == "cudnn");
   CHECK(parse_training_plan(json["plan"]["text"].get<std::string>()) == answer.planned->plan);
 }
