@@ -32,7 +32,8 @@ OptionGroup plan_options() {
 
 Constraints read_constraints(const Options& options) {
   Constraints constraints;
-  if (const std::string family = options.text("family"); !family.empty() && family != "auto") {
+  const bool trains = options.text("mode") == "train";  // which has families of its own
+  if (const std::string family = options.text("family"); !trains && !family.empty() && family != "auto") {
     constraints.family = find_family(family).name;
   }
   for (const FixableField& field : fixable_fields()) {

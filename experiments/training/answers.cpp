@@ -36,8 +36,13 @@ TrainingQuestion read_training_question(const Options& options, bool needs_hidde
     question.configuration.network.density = 1;
   }
   TrainingConstraints& constraints = question.constraints;
-  if (options.given("family") && options.text("family") != "auto") {
-    constraints.family = options.text("family");
+  if (const std::string family = options.text("family"); options.given("family") && family != "auto") {
+    if (!has_family<Training>(family)) {
+      throw InputError("--family: unknown family of trainings '" + family + "': expected " +
+                       std::string(DenseTrainingPlan::kName) + ", " + std::string(SparseTrainingPlan::kName) + " or " +
+                       std::string(CudnnTrainingPlan::kName));
+    }
+    constraints.family = family;
   }
   if (options.given("stash")) {
     constraints.stash =

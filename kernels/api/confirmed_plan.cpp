@@ -94,7 +94,7 @@ struct TrainedLayer {
 
 // With all tiles in shared memory there is nothing left to move, and so nothing to ask.
 Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const RecurrencePlan& plan, bool is_backward) {
-  constexpr int kMore = 2, kTileStack = 16;  // tiles at least; bytes of a lane, of a tile
+  constexpr int kFewest = 2, kTileStack = 16;  // tiles at least; bytes of a lane, of a tile
   const int tiles = recurrence_shape(layer.size, plan, is_backward).tiles;
   return confirm(
       plan,
@@ -105,9 +105,9 @@ Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const Recurr
                          .resources;
       },
       [&](RecurrencePlan pass, const ResourceReport& report) {
-        // Half of what is on the stack: it goes there sooner than it has to.
-        pass.shared_tiles =
-            std::min(tiles, pass.shared_tiles + kMore * std::max(1, report.stack_bytes / kTileStack / (2 * kMore)));
+        // Seven tenths of what is on the stack: it goes there sooner than it has to.
+        const int spilled = report.stack_bytes * 7 / (10 * kTileStack);
+        pass.shared_tiles = std::min(tiles, pass.shared_tiles + std::max(kFewest, spilled));
         return std::optional(pass);
       });
 }

@@ -261,8 +261,8 @@ CompiledKernel compile(const CompileRequest& request) {
     defines.push_back(request.careful_define);
     key.append("\0", 1).append(significant_text(request.source, defines));
   }
-  if (request.most_careful_stack != std::numeric_limits<int>::max()) {
-    key.append("\0", 1).append(std::to_string(request.most_careful_stack));
+  if (!request.may_be_careful) {
+    key.append("\0", 1).append("as it is");
   }
 
   CompiledKernel kernel;
@@ -277,8 +277,7 @@ CompiledKernel compile(const CompileRequest& request) {
     const auto in_memory = [](const CacheEntry& made) {
       return made.resources.spill_bytes + made.resources.stack_bytes;
     };
-    const bool may_fit = entry->resources.stack_bytes <= request.most_careful_stack;
-    for (std::size_t attempt = 1; may_fit && attempt < attempts.size() && in_memory(*entry) > 0; ++attempt) {
+    for (std::size_t attempt = 1; request.may_be_careful && attempt < attempts.size() && in_memory(*entry) > 0; ++attempt) {
       std::vector<std::string> careful = options;
       careful.insert(careful.end(), attempts[attempt].begin(), attempts[attempt].end());
       try {

@@ -17,8 +17,6 @@ namespace onchip {
 namespace {
 
 constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-// Bytes of a lane. Careful ways free four tiles of 16 at most: moving them to shared memory is faster.
-constexpr int kMostCarefulStack = 64;
 
 using Arguments = TrainingArguments;
 
@@ -298,7 +296,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
                                bool is_backward, const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
-  request.most_careful_stack = kMostCarefulStack;
+  request.may_be_careful = plan.shared_tiles == shape.tiles;  // else tiles go to shared memory
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
            {"cell", static_cast<int>(size.cell)},

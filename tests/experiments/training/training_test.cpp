@@ -200,6 +200,8 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal(train + "--plan 'stash=gates | forward layer=0 groups=1'",
                   "expected 'dense_training gates forward=[");
   require_refusal(train + "--stash none", "expected gates or cells");
+  require_refusal(train + "--family dense_persistent", "expected dense_training, sparse_training or cudnn_training");
+  CHECK(says(run(train + "--family cudnn_training").out, "\ncudnn_training\n"));
 #ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --cell lstm --hidden 512 --plan-forward sub_batches=2", "needs --mode train");
   require_refusal("measure --mode train --cell gru --hidden 512", "CUDA", "CUDA_VISIBLE_DEVICES=");

@@ -346,7 +346,7 @@ TEST_CASE("the ranking has the kernels' plan and cuDNN, the fastest first, and c
     const std::vector<RankedTraining> ranking = rank_trainings(h100(), training);
     REQUIRE(ranking.size() == 3);
     CHECK((ranking.front().family == DenseTrainingPlan::kName) == is_first);
-    CHECK(ranking.front().why == "the fastest");
+    CHECK(says(ranking.front().why, "the fastest"));
     const auto products = std::ranges::find(ranking, CublasPlan::kName, &RankedTraining::family);
     REQUIRE(products != ranking.end());
     CHECK_FALSE(products->planned);
