@@ -110,11 +110,11 @@ Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, b
                                           what + " with the plan '" + fields_text(plan) + "'; there are " +
                                           std::to_string(has));
   };
-  if (others > most) {
-    return lacks(others, "registers of a thread", most);
-  }
   if (shape.blocks > sms) {
     return lacks(shape.blocks, "SMs to train on the chip", sms);
+  }
+  if (others > most) {
+    return lacks(others, "registers of a thread", most);
   }
   if (shape.shared_bytes > shared_bytes) {
     return lacks(static_cast<std::int64_t>(shape.shared_bytes), "bytes of an SM's shared memory to train on the chip",

@@ -103,9 +103,12 @@ TEST_CASE("an interpreted training step knows lengths and the reverse direction"
 
 TEST_CASE("with a stash of cells, an interpreted training step has the gradients of the reference", "[fast]") {
   const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  int number = cell == Cell::gru;  // of two cases a change waits for one of each cell
   const auto check = [&](const TrainingSize& size, Precision precision, bool initial, bool last, int chunk,
                          bool aligned = false) {
-    check_interpreted(size, precision, initial, last, "", "", aligned, chunk);
+    if (is_chosen(number++, 2)) {
+      check_interpreted(size, precision, initial, last, "", "", aligned, chunk);
+    }
   };
   check({24, 32, 4, 5, cell}, fp16, true, true, 2);
   check({24, 32, 4, 5, cell}, fp16, true, true, 5);
