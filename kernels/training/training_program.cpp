@@ -382,6 +382,7 @@ std::vector<ProgramNode> Builder::nodes(ArrayPlaces at, const TrainingRows& rows
   return all;
 }
 
+// A half, chunk by chunk: each is a layer of fewer steps, whose first and last states are those of its neighbours.
 void Builder::add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const TrainingRows& rows,
                          TrainingHalf half) const {
   const bool is_backward = half == TrainingHalf::backward;

@@ -268,6 +268,8 @@ TEST_CASE("a question has the same bytes as its answer by command, in C and in P
   add_pair(
       R"({"ask": "fit", "mode": "train", "stash": "cells", "network": {"cell": "gru", "batch": 16}, "granule": 512})",
       "fit --mode train --stash cells --cell gru --batch 16 --granule 512");
+  add_pair(R"({"ask": "rank", "memory": "50 MiB", )" + lstm + "}",
+           "predict --plan all --mode train --memory '50 MiB' --cell lstm --hidden 512 --batch 64");
   add_pair(R"({"ask": "what_if", "target": ["ms<=0.05"], "vary": ["sm.clock"], )" + deep + "}",
            "what-if --network spdnn:1024x12 --images 5000 --alive 25% --target 'ms<=0.05' --vary sm.clock");
   add_pair(R"({"ask": "what_if", "set": ["sm.clock=+10%", "sm.count=+50%"], )" + deep + "}",
