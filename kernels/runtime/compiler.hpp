@@ -62,7 +62,7 @@ struct CompileRequest {
   std::string architecture;         // "sm_90"
   Defines defines;                  // "ONCHIP_HIDDEN=2304"
   std::string careful_define = {};  // "ONCHIP_NAME": the source's own way to take fewer registers, or empty
-  bool may_be_careful = true;  // false: who asks takes another plan where the kernel spills
+  bool may_be_careful = true;       // false: who asks takes another plan where the kernel spills
 };
 
 // What ptxas is given, one after the other, where a kernel does not keep everything in registers without. Of 36 such
