@@ -277,7 +277,8 @@ CompiledKernel compile(const CompileRequest& request) {
     const auto in_memory = [](const CacheEntry& made) {
       return made.resources.spill_bytes + made.resources.stack_bytes;
     };
-    for (std::size_t attempt = 1; request.may_be_careful && attempt < attempts.size() && in_memory(*entry) > 0; ++attempt) {
+    for (std::size_t attempt = 1; request.may_be_careful && attempt < attempts.size() && in_memory(*entry) > 0;
+         ++attempt) {
       std::vector<std::string> careful = options;
       careful.insert(careful.end(), attempts[attempt].begin(), attempts[attempt].end());
       try {
