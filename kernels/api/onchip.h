@@ -231,8 +231,8 @@ ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurr
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-/* What forward keeps for backward beside y: all gates; or of an LSTM c now and then, from which backward computes the gates
- * of some steps at a time anew. */
+/* What forward keeps for backward beside y: all gates; or of an LSTM c now and then, from which backward computes the
+ * gates of some steps at a time anew. */
 enum { ONCHIP_STASH_GATES = 0, ONCHIP_STASH_CELLS = 1 };
 
 typedef struct onchip_layer {
@@ -272,9 +272,9 @@ ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, 
  * always keeps. */
 ONCHIP_API onchip_status onchip_training_forward_bytes(const onchip_training* training, size_t* workspace,
                                                        onchip_error* error);
-/* Bytes of device memory of an iteration of so many such layers, one on the other; the first takes layer->input elements.
- * stash: kept from forward to backward, every y included. peak: the most at once beside x and the weights. Compiles
- * nothing. Any may be null. ONCHIP_DOES_NOT_FIT as onchip_training_create. */
+/* Bytes of device memory of an iteration of so many such layers, one on the other; the first takes layer->input
+ * elements. stash: kept from forward to backward, every y included. peak: the most at once beside x and the weights.
+ * Compiles nothing. Any may be null. ONCHIP_DOES_NOT_FIT as onchip_training_create. */
 ONCHIP_API onchip_status onchip_training_memory(const onchip_layer* layer, int32_t layers, size_t* stash, size_t* peak,
                                                 onchip_error* error);
 /* The plan in one line; destroy it with onchip_text_destroy. */
@@ -297,18 +297,18 @@ typedef struct onchip_training_arrays {
   const void* x;           /* [steps, batch, input] */
   const void *w_ih, *w_hh; /* [gates * hidden, input], [gates * hidden, hidden] */
   const void *b_ih, *b_hh; /* [gates * hidden], or null; forward reads them, and backward with a stash of cells */
-  const void *h0, *c0;     /* [batch, hidden], or null; backward reads h0, too, and with lengths or a stash of cells c0 */
-  void* y;                 /* every h, [steps, batch, directions * hidden], of the second direction its first element;
-                            * forward writes, zeros beyond lengths, and backward reads */
-  void *hn, *cn;           /* of a sample's last step, [batch, hidden], or null; forward writes */
-  void* cells;             /* [steps + 1, batch, hidden], with lengths [steps, batch, hidden], of packed rows
-                            * [rows, hidden]; forward writes, all of it, and backward reads; null with kept, and of a
-                            * stash of cells */
-  void* kept;              /* of onchip_training_bytes, of packed rows [rows, 4, hidden]: forward writes, all of it, and
-                            * backward reads, and overwrites a stash of gates; null: no backward follows, or 0 bytes */
-  const void* dy;          /* gradient of y, laid out as y */
-  const void *dhn, *dcn;   /* gradients of hn and cn: [batch, hidden], or null */
-  void* dx;                /* gradients, as what they are of; any of them may be null */
+  const void *h0, *c0;   /* [batch, hidden], or null; backward reads h0, too, and with lengths or a stash of cells c0 */
+  void* y;               /* every h, [steps, batch, directions * hidden], of the second direction its first element;
+                          * forward writes, zeros beyond lengths, and backward reads */
+  void *hn, *cn;         /* of a sample's last step, [batch, hidden], or null; forward writes */
+  void* cells;           /* [steps + 1, batch, hidden], with lengths [steps, batch, hidden], of packed rows
+                          * [rows, hidden]; forward writes, all of it, and backward reads; null with kept, and of a
+                          * stash of cells */
+  void* kept;            /* of onchip_training_bytes, of packed rows [rows, 4, hidden]: forward writes, all of it, and
+                          * backward reads, and overwrites a stash of gates; null: no backward follows, or 0 bytes */
+  const void* dy;        /* gradient of y, laid out as y */
+  const void *dhn, *dcn; /* gradients of hn and cn: [batch, hidden], or null */
+  void* dx;              /* gradients, as what they are of; any of them may be null */
   void *dw_ih, *dw_hh;
   void* db; /* of b_ih */
   void *dh0, *dc0;
