@@ -16,8 +16,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-
 using Arguments = TrainingArguments;
 
 // Throws InputError if cuBLAS counts no so many of `what`.
@@ -71,10 +69,6 @@ struct Matrix {
   Matrix from_row(std::int64_t row) const { return {data + element_bytes * row * leading, leading, element_bytes}; }
 };
 
-constexpr std::int64_t aligned_columns(std::int64_t columns) {
-  return (columns + 7) / 8 * 8;
-}
-
 struct Products {
   const Builder& p;
   ArrayPlaces at;
@@ -82,7 +76,7 @@ struct Products {
   std::int64_t all_rows = p.size.steps * p.size.batch, rows = given.products > 0 ? given.products : all_rows;
   std::int64_t gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
 
-  Matrix gates() const { return {at[p.gates], std::int64_t{kKept} * p.size.hidden}; }
+  Matrix gates() const { return {at[p.gates], std::int64_t{kKeptValues} * p.size.hidden}; }
   bool copies(std::int64_t columns) const { return p.plan.aligned && columns % 8 != 0; }
   bool packs_x() const { return p.has_lengths() && given.packed == 0; }
   bool copies_x() const { return packs_x() || copies(p.size.input); }
@@ -387,7 +381,7 @@ void Builder::add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const Tr
                          TrainingHalf half) const {
   const bool is_backward = half == TrainingHalf::backward;
   const std::int64_t state = std::int64_t{size.batch} * size.hidden;
-  const std::int64_t count = (size.steps + chunk_steps - 1) / chunk_steps;
+  const std::int64_t count = chunk_count(size, plan);
   std::byte* const exchanged = at[carry] == nullptr ? nullptr : at[carry] + 4 * state;
   const bool has_kept = recomputes() && size.cell == Cell::lstm && at[arrays.kept] != nullptr;
   if (is_backward && count > 1 && size.directions == 2 && !size.is_reverse && at[arrays.dx] != nullptr) {
@@ -492,7 +486,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
     push(std::move(node), 0, {});
   }
   if (!has_before && (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr)) {
-    push(launch_node("db", sum_bias, (kKept * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
+    push(launch_node("db", sum_bias, (kKeptValues * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
   }
   const RowCopies behind = products.behind_backward();
   if (std::ranges::any_of(behind, [](const RowCopy& copy) { return copy.rows > 0; })) {
@@ -595,7 +589,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
     forward_arrays.emplace_back(array, program.arrays[array].bytes);
   }
   const std::int64_t chunk_rows = b.chunk_steps * size.batch;
-  forward_arrays.emplace_back(b.gates, 2 * kKept * chunk_rows * size.hidden);
+  forward_arrays.emplace_back(b.gates, 2 * kKeptValues * chunk_rows * size.hidden);
   if (b.copies_rows()) {
     forward_arrays.emplace_back(b.copied_x, 2 * chunk_rows * aligned_columns(size.input));
   }

@@ -8,21 +8,16 @@ namespace onchip {
 namespace {
 
 constexpr std::int64_t kElement = 2, kFloat = 4;
-constexpr std::int64_t kKept = 4;  // values of a unit that forward leaves: i f g o, or r z n q
-
-constexpr std::int64_t aligned_columns(std::int64_t columns) {
-  return (columns + 7) / 8 * 8;
-}
 
 }  // namespace
 
 LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool has_passes) {
   const bool has_lengths = size.length_bytes > 0, recomputes = plan.stash == Stash::cells;
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
-  const std::int64_t steps = chunk_steps(size, plan), chunks = (size.steps + steps - 1) / steps;
+  const std::int64_t steps = chunk_steps(size, plan), chunks = chunk_count(size, plan);
   LayerMemory m;
   m.cells = recomputes ? 0 : kElement * (size.steps + (has_lengths ? 0 : 1)) * cell;
-  m.kept = recomputes ? kFloat * (chunks - 1) * cell : kElement * kKept * size.steps * state;
+  m.kept = recomputes ? kFloat * (chunks - 1) * cell : kElement * kKeptValues * size.steps * state;
   if (has_passes) {
     const RecurrenceShape forward = recurrence_shape(size, plan.forward, false);
     const RecurrenceShape backward = recurrence_shape(size, plan.backward, true);
@@ -34,7 +29,7 @@ LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan
   }
   m.ranks = has_lengths ? 8 * size.batch + kFloat * (size.steps + 1) : 0;
   m.carry = kFloat * 2 * state;
-  m.chunk_gates = recomputes ? kElement * kKept * steps * state : 0;
+  m.chunk_gates = recomputes ? kElement * kKeptValues * steps * state : 0;
   m.chunk_cells = recomputes ? kElement * (steps + (has_lengths ? 0 : 1)) * cell : 0;
   const bool has_sums = recomputes && chunks > 1;
   const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;

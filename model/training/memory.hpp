@@ -23,6 +23,12 @@ struct LayerMemory {
 // have.
 LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool has_passes = true);
 
+inline constexpr int kKeptValues = 4;  // of a unit, that forward leaves in the gates: i f g o, or r z n q
+// Of a copy's rows, which are whole 16 bytes.
+constexpr std::int64_t aligned_columns(std::int64_t columns) {
+  return (columns + 7) / 8 * 8;
+}
+
 inline constexpr std::int64_t kMemoryAlignment = 256;        // of each array of a workspace
 inline constexpr std::int64_t kProductWorkspace = 32 << 20;  // cuBLAS's, in a half's workspace
 

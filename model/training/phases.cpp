@@ -19,8 +19,7 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   const bool recomputes = plan.stash == Stash::cells;
   int chunks = 1;
   if constexpr (requires { plan.chunk; }) {
-    const std::int64_t steps = chunk_steps(size_of(training), plan);
-    chunks = recomputes ? static_cast<int>((network.steps + steps - 1) / steps) : 1;
+    chunks = recomputes ? static_cast<int>(chunk_count(size_of(training), plan)) : 1;
   }
   const std::int64_t all_samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
   const std::int64_t samples = (all_samples + chunks - 1) / chunks;

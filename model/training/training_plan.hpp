@@ -76,6 +76,10 @@ Stash parse_stash(std::string_view name);  // throws InputError
 
 // Steps of a chunk but the last, which may have fewer. With lengths, all.
 std::int64_t chunk_steps(const TrainingSize& size, const DenseTrainingPlan& plan);
+inline std::int64_t chunk_count(const TrainingSize& size, const DenseTrainingPlan& plan) {
+  const std::int64_t steps = chunk_steps(size, plan);
+  return (size.steps + steps - 1) / steps;
+}
 
 bool is_on_chip(const TrainingPlan& plan);
 std::string_view family_name(const TrainingPlan& plan);

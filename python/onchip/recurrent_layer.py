@@ -123,17 +123,17 @@ def _library(device, dtype, is_inference, cell, *sizes):
     return _LIBRARIES[key]
 
 
+@functools.lru_cache(maxsize=_MOST_LAYERS)
+def memory(layers, cell, dtype, *sizes):
+    """The most bytes at once of an iteration of so many layers, `sizes` as of _layer with a stash."""
+    return api.Training.memory(layers, cell, PRECISIONS[dtype], *sizes)[1]
+
+
 def plan(device, dtype, may_be_a_library, is_inference, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
     why = _library(device, dtype, is_inference, *sizes[:7]) if may_be_a_library and torch.backends.cudnn.enabled else ""
     layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
-
-
-@functools.lru_cache(maxsize=_MOST_LAYERS)
-def memory(layers, cell, dtype, *sizes):
-    """The most bytes at once of an iteration of so many layers, `sizes` as of _layer with a stash."""
-    return api.Training.memory(layers, cell, PRECISIONS[dtype], *sizes)[1]
 
 
 plan._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which imports what compiles

@@ -81,9 +81,10 @@ FoundPlan plan_training(const Chip& chip, const Training& training, const Traini
   if (constraints.plan || constraints.family || constraints.fields.any()) {
     return own;
   }
-  PlannedTraining library = planned(chip, training, CudnnTrainingPlan{});
-  const double library_us = library.prediction.iteration.us;
-  return own && own->prediction.iteration.us <= (1 - kLibraryDoubt) * library_us ? own : FoundPlan(std::move(library));
+  FoundPlan library = within_memory(planned(chip, training, CudnnTrainingPlan{}), constraints);
+  const bool takes_own =
+      !library || (own && own->prediction.iteration.us <= (1 - kLibraryDoubt) * library->prediction.iteration.us);
+  return takes_own ? own : library;
 }
 
 Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool is_inference) {

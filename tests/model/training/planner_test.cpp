@@ -278,6 +278,8 @@ TEST_CASE("with a budget of memory the fastest plan that fits in it is taken", "
   CHECK(least < most);
   CHECK(stash_of(planned(least)->plan) == Stash::cells);
   CHECK(says(planned(least - 1).why(), "of device memory beside the input and the weights"));
+  // Nor is a library taken that needs more.
+  CHECK(says(plan_training(h100(), training, {.memory_bytes = least - 1}).why(), "of device memory"));
   training.network.cell = Cell::gru;
   training.network.hidden = 512;
   CHECK(stash_of(planned(1e12)->plan) == Stash::gates);
