@@ -5,6 +5,7 @@
 #include "kernels/training/sparse_program.hpp"
 #include "kernels/training/training_program.hpp"
 #include "model/base/error.hpp"
+#include "model/dense/plan.hpp"
 
 #include <algorithm>
 #include <future>
@@ -96,6 +97,10 @@ struct TrainedLayer {
 Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const RecurrencePlan& plan, bool is_backward) {
   constexpr int kFewest = 2, kTileStack = 16;  // tiles at least; bytes of a lane, of a tile
   const int tiles = recurrence_shape(layer.size, plan, is_backward).tiles;
+  const auto room = [&](const RecurrencePlan& pass) {  // of shared memory, for so many more
+    const auto taken = static_cast<double>(recurrence_shape(layer.size, pass, is_backward).shared_bytes);
+    return static_cast<int>((layer.chip.smem_bytes_per_block.value - taken) / (pass.warps * kTileBytes));
+  };
   return confirm(
       plan,
       [&](const RecurrencePlan& pass) {
@@ -107,8 +112,9 @@ Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const Recurr
       [&](RecurrencePlan pass, const ResourceReport& report) {
         // Seven tenths of what is on the stack: it goes there sooner than it has to.
         const int spilled = report.stack_bytes * 7 / (10 * kTileStack);
-        pass.shared_tiles = std::min(tiles, pass.shared_tiles + std::max(kFewest, spilled));
-        return std::optional(pass);
+        const int more = std::min({tiles - pass.shared_tiles, room(pass), std::max(kFewest, spilled)});
+        pass.shared_tiles += more;
+        return more > 0 ? std::optional(pass) : std::nullopt;
       });
 }
 

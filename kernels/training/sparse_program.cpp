@@ -89,7 +89,6 @@ CompileRequest compile_request(const SparseRecurrence& recurrence, const Trainin
            {"precision", static_cast<int>(precision)},
            {"backward", is_backward},
            {"hidden", size.hidden},
-           {"batch", size.batch},
            {"blocks", recurrence.blocks},
            {"sub_batches", recurrence.sub_batches},
            {"samples", recurrence.plan.samples},

@@ -50,7 +50,7 @@ Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& si
   };
   constexpr std::array<Warps, 4> kWarps{{{8, 1}, {16, 1}, {4, 2}, {8, 2}}};
   constexpr int kMostSubBatches = 64, kMostOfSubBatch = 64;
-  const int sms = static_cast<int>(chip.sm_count) / share;
+  const int sms = static_cast<int>(chip.sm_count) / share, batch = kernel_batch(size.batch);
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;
   std::optional<RecurrencePlan> best;
@@ -77,9 +77,9 @@ Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& si
     if (split > 1 && of_group > usable) {
       return;
     }
-    const int most_groups = std::clamp(usable / of_group, 1, size.batch);
+    const int most_groups = std::clamp(usable / of_group, 1, batch);
     for (const int groups : std::set<int>{most_groups, (most_groups + 1) / 2, 1}) {
-      const int of_group_samples = (size.batch + groups - 1) / groups;
+      const int of_group_samples = (batch + groups - 1) / groups;
       std::set<int> sub_batches;
       for (const int samples : {8, 16, 24, 32, 48, kMostOfSubBatch}) {
         sub_batches.insert((of_group_samples + samples - 1) / samples);

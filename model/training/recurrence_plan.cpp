@@ -64,7 +64,7 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.threads = group_threads * plan.warp_groups;
   shape.sms = ceil_divide(size.hidden, plan.units * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
-  shape.samples = ceil_divide(size.batch, std::int64_t{plan.batch_groups} * plan.sub_batches);
+  shape.samples = ceil_divide(kernel_batch(size.batch), std::int64_t{plan.batch_groups} * plan.sub_batches);
   constexpr int kMostOfSubBatch = 64;
   require(shape.samples <= kMostOfSubBatch, "a sub-batch has at most 64 samples");
   const int items = ceil_divide(shape.samples * plan.units, group_threads);  // of a thread

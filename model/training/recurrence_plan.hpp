@@ -6,6 +6,8 @@
 #include "model/plan/field.hpp"
 #include "model/training/training_reference.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -29,6 +31,13 @@ struct RecurrencePlan {
   friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
 };
 std::span<const Field<RecurrencePlan>> fields(const RecurrencePlan&);
+
+// Samples that a kernel has room for: it serves all batches that have the same. Less than a quarter more than the
+// batch, and seven at most.
+constexpr int kernel_batch(int batch) {
+  const int step = std::clamp(static_cast<int>(std::bit_ceil(static_cast<unsigned>(batch))) / 8, 1, 8);
+  return (batch + step - 1) / step * step;
+}
 
 // What follows from size and plan.
 struct RecurrenceShape {

@@ -96,7 +96,7 @@ class Training(OnAGpu):
             for size in [input] + [directions * hidden] * (options["num_layers"] > 1):
                 bytes = recurrent_layer.length_bytes(lengths)
                 sizes = (size, hidden, batch, steps, directions, bytes, "gates")
-                recurrent_layer.plan(torch.device("cuda", 0), dtype, False, kind.lower(), *sizes)
+                recurrent_layer.plan(torch.device("cuda", 0), dtype, False, False, kind.lower(), *sizes)
 
         # One of each kernel's at once, then the rest, which finds it.
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -30,7 +30,7 @@ struct RowCopy {
 };
 constexpr int kMostCopies = 3;  // at once
 
-// Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][kBatch]. With lengths they are
+// Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][batch]. With lengths they are
 // packed, as torch's PackedSequence has them: of one position after another, of each the samples that are there, by
 // their ranks.
 struct TrainingArguments {
@@ -40,25 +40,26 @@ struct TrainingArguments {
   void* gates;                         // rows of [4][kHidden]: W_ih x, then the gates, then their gradients
   void *cells, *last_cells;            // LSTM: rows of c, and of c in the step before
   void* output;                        // rows of h; LSTM: only forward; the caller's rows, if they are others
-  const void *initial, *initial_cell;  // h0, c0: [kBatch][kHidden]; LSTM: only forward
+  const void *initial, *initial_cell;  // h0, c0: [batch][kHidden]; LSTM: only forward
   void *final_state, *final_cell;      // likewise; only forward
   // Between chunks of steps, in fp32, instead of what is given of the first and wanted of the last state. Forward c of
-  // an LSTM or h of a GRU, [kBatch][kHidden]; backward [2][kBatch][kHidden], the gradients of h and, of an LSTM, of c.
+  // an LSTM or h of a GRU, [batch][kHidden]; backward [2][batch][kHidden], the gradients of h and, of an LSTM, of c.
   const float* initial_carry;
   float* final_carry;
   const void *input_bias, *recurrent_bias;              // [kCellGates][kHidden]; only forward
   const void* output_gradient;                          // rows, likewise
-  const void *final_gradient, *final_cell_gradient;     // of the last h and c: [kBatch][kHidden]
+  const void *final_gradient, *final_cell_gradient;     // of the last h and c: [batch][kHidden]
   void *initial_gradient, *initial_cell_gradient;       // of h0 and c0
   float* bias_sums;                                     // [kBatchGroups * kSumSamples][4][kHidden]
   void *input_bias_gradient, *recurrent_bias_gradient;  // [kCellGates][kHidden]
-  const void* lengths;                                  // [kBatch]
-  Ranked* ranks;  // [kBatch]; made of lengths; behind them int [steps + 1]: the first row of each position
+  const void* lengths;                                  // [batch]
+  Ranked* ranks;  // [batch]; made of lengths; behind them int [steps + 1]: the first row of each position
   long long steps;
+  int batch;         // the kernel's sub-batches may have room for more samples
   int keeps;         // forward: whether a backward follows, which reads the gates and c of every step
   int continues;     // backward: whether `output` has a state before the first step, too, which then is not `initial`
   int descends;      // whether the recurrence goes from a sample's last position to its first
-  int packed_rows;   // with lengths, of the caller's x, y and their gradients, too; below 0: those are [steps][kBatch],
+  int packed_rows;   // with lengths, of the caller's x, y and their gradients, too; below 0: those are [steps][batch],
                      // and products are of a multiple of so many rows, which are zeros behind the last
   unsigned* status;  // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
   RowCopy copies[kMostCopies];  // before the products, or behind them

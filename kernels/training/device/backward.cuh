@@ -40,7 +40,7 @@ __device__ __forceinline__ void begin_sub_batch(const Arguments& a, const Item& 
     const Place place = item.place(a, 0, sub_batch);
     const long long index = place.rest > 0 ? item.index(item.caller_sample(a, sub_batch)) : 0;
     const float carry = place.rest <= 0    ? 0.0f
-                        : a.initial_carry ? a.initial_carry[kBatch * 1ll * kHidden + index]
+                        : a.initial_carry ? a.initial_carry[a.batch * 1ll * kHidden + index]
                                           : load_or_zero(a.final_cell_gradient, index);
     store_shared_float(item.carry_of(sub_batch), carry);
     if (item.sample < kGroupBatch) {
@@ -100,7 +100,7 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     if constexpr (kCell == kLstm) {
       store_if_wanted(a.initial_cell_gradient, index, to_bits(carry));
       if (a.final_carry != nullptr) {
-        a.final_carry[kBatch * 1ll * kHidden + index] = carry;
+        a.final_carry[a.batch * 1ll * kHidden + index] = carry;
       }
     }
   }

@@ -18,7 +18,7 @@ __device__ __forceinline__ int rank_of(int sub_batch, int sample) {
 
 // The first packed row of each position; behind the last, all.
 __device__ __forceinline__ int* offsets(const Arguments& a) {
-  return reinterpret_cast<int*>(a.ranks + kBatch);
+  return reinterpret_cast<int*>(a.ranks + a.batch);
 }
 
 // A sample in a step.
@@ -36,17 +36,17 @@ struct Item {
   // The only place that knows directions and lengths.
   __device__ __forceinline__ Place place(const Arguments& a, long long step, int sub_batch) const {
     const int rank = rank_of(sub_batch, sample);
-    const bool is_sample = exists && rank < kBatch;
+    const bool is_sample = exists && rank < a.batch;
     Place place{0, 0, -1};
     if constexpr (kHasLengths) {  // without branches, so that loads of several places are on their way at once
       const onchip::Ranked ranked = a.ranks[is_sample ? rank : 0];
       place.rest = is_sample ? ranked.length - static_cast<int>(step) : -1;
       const int position = max(0, a.descends ? place.rest - 1 : min(static_cast<int>(step), ranked.length));
       place.row = offsets(a)[position] + rank;
-      place.output_row = a.packed_rows > 0 ? place.row : position * kBatch + ranked.sample;
+      place.output_row = a.packed_rows > 0 ? place.row : position * a.batch + ranked.sample;
     } else if (is_sample) {
       place.rest = static_cast<int>(a.steps) - static_cast<int>(step);
-      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * kBatch + rank;
+      place.row = (a.descends ? place.rest - 1 : static_cast<int>(step)) * a.batch + rank;
       place.output_row = place.row;
     }
     return place;
@@ -78,14 +78,14 @@ struct Item {
 
 // So many steps after `place`.
 __device__ __forceinline__ Place place_later(const Arguments& a, const Place& place, const Place& found, int steps) {
-  const int row = place.row + (a.descends ? -steps : steps) * kBatch;
+  const int row = place.row + (a.descends ? -steps : steps) * a.batch;
   return kHasLengths ? found : Place{row, row, place.rest - steps};
 }
 
 // Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
 __device__ __forceinline__ bool is_left(const Arguments& a, long long step, int sub_batch, int sample) {
   const int rank = rank_of(sub_batch, sample);
-  return sample < kGroupBatch && rank < kBatch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
+  return sample < kGroupBatch && rank < a.batch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
 }
 
 // Sub-batches end one after another: how many of `sub_batches` have samples in this step.

@@ -12,7 +12,7 @@ extern "C" __global__ void recompute(const Arguments a) {
   constexpr int kStepsAhead = 4;  // steps whose gates are on their way
   const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int rank = index / kHidden;
-  if (rank >= kBatch) {
+  if (rank >= a.batch) {
     return;
   }
   const Item item{index % kHidden, 0, true, nullptr, 0};
@@ -20,7 +20,7 @@ extern "C" __global__ void recompute(const Arguments a) {
   const onchip::Ranked of = kHasLengths ? a.ranks[rank] : onchip::Ranked{rank, static_cast<int>(a.steps)};
   const auto row = [&](int step) {
     const int position = a.descends ? of.length - 1 - step : step;
-    return kHasLengths ? offsets(a)[position] + rank : position * kBatch + rank;
+    return kHasLengths ? offsets(a)[position] + rank : position * a.batch + rank;
   };
   // Of a GRU, the first q is its bias where there is no h0.
   const bool has_q = kHasLengths || a.continues || a.initial != nullptr;

@@ -22,28 +22,28 @@ __device__ __forceinline__ int length_of(const Arguments& a, int sample) {
 // sequence of so many rows, all are 1, so that nothing is written behind them.
 extern "C" __global__ void rank_samples(const Arguments a) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int position = i - kBatch;
+  const int position = i - a.batch;
   if (position > a.steps) {
     return;
   }
-  const int length = i < kBatch ? length_of(a, i) : 0;
+  const int length = i < a.batch ? length_of(a, i) : 0;
   int rank = 0;
   long long before = 0, all = 0;  // rows of positions before this one, and of all
 #pragma unroll 4
-  for (int other = 0; other < kBatch; ++other) {
+  for (int other = 0; other < a.batch; ++other) {
     const int of_other = length_of(a, other);
     rank += of_other > length || (of_other == length && other < i) ? 1 : 0;
     before += min(of_other, position);
     all += of_other;
   }
   const bool fits = a.packed_rows < 0 || all == a.packed_rows;
-  if (i < kBatch) {
+  if (i < a.batch) {
     a.ranks[rank] = {i, fits ? length : 1};
     if (given_length(a, i) != length || !fits || (a.packed_rows > 0 && rank != i)) {
       *a.status = 2;
     }
   } else {
-    offsets(a)[position] = static_cast<int>(fits ? before : min(position, 1) * kBatch);
+    offsets(a)[position] = static_cast<int>(fits ? before : min(position, 1) * a.batch);
   }
 }
 #endif
@@ -54,11 +54,11 @@ struct PositionRows {
   bool is_there;
   long long packed;
   __device__ __forceinline__ long long of_caller(const Arguments& a, int of_position, long long packed_row) const {
-    return a.packed_rows > 0 ? packed_row : of_position * static_cast<long long>(kBatch) + sample;
+    return a.packed_rows > 0 ? packed_row : of_position * static_cast<long long>(a.batch) + sample;
   }
 };
 __device__ __forceinline__ PositionRows position_rows(const Arguments& a, long long index) {
-  const int position = static_cast<int>(static_cast<u32>(index) / kBatch), rank = static_cast<int>(index) - position * kBatch;
+  const int position = static_cast<int>(static_cast<u32>(index) / a.batch), rank = static_cast<int>(index) - position * a.batch;
   const onchip::Ranked ranked = a.ranks[rank];
   const bool is_there = position < ranked.length;
   const long long packed = is_there ? offsets(a)[position] + rank : offsets(a)[a.steps] + index - offsets(a)[position + 1];
@@ -175,7 +175,7 @@ __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long 
     return;
   }
 #pragma unroll 1
-  for (long long i = first / 32; i < a.steps * kBatch; i += threads / 32) {
+  for (long long i = first / 32; i < a.steps * a.batch; i += threads / 32) {
     const PositionRows rows = position_rows(a, i);
     const int lane = static_cast<int>(first % 32);
     if (rows.is_there) {

@@ -26,7 +26,6 @@ constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
-constexpr int kBatch = ONCHIP_BATCH;
 constexpr int kOutputStride = ONCHIP_DIRECTIONS * kHidden;  // elements of a sample's output, of all directions
 constexpr int kLengthBytes = ONCHIP_LENGTH_BYTES;           // of a sample's length; 0: all have all steps
 constexpr bool kHasLengths = kLengthBytes > 0;
@@ -43,7 +42,6 @@ constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a sub-ba
 constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
 constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
-static_assert(kBatchGroups * kSubBatches * kGroupBatch >= kBatch, "the sub-batches have all samples");
 
 constexpr int kCellGates = kCell == kGru ? 3 : 4;
 constexpr int kGates = kIsBackward ? 1 : kCellGates;  // rows of a unit

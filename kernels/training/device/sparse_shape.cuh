@@ -21,7 +21,6 @@ constexpr int kCellGates = 4;
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
-constexpr int kBatch = ONCHIP_BATCH;
 constexpr int kOutputStride = kHidden;  // one direction
 constexpr bool kHasLengths = false;
 constexpr int kBlocks = ONCHIP_BLOCKS;
@@ -35,7 +34,6 @@ constexpr int kItemThreads = ONCHIP_THREADS / kUnits * kUnits;  // all items of 
 constexpr int kUnitValues = kIsBackward ? 4 : 1;                // of a state
 static_assert(kUnits <= ONCHIP_THREADS && kBlocks * kUnits >= kHidden && kBlocks % kSplit == 0,
               "the SMs have all units, in whole clusters");
-static_assert(kSubBatches * kGroupBatch >= kBatch, "the sub-batches have all samples");
 
 constexpr int kThreadRows = kIsBackward ? 1 : kCellGates;  // of a unit, side by side
 constexpr int kRows = kIsBackward ? kUnits * kSplit : kUnits * kCellGates;

@@ -73,6 +73,15 @@ TEST_CASE("an interpreted training step of many loads in flight and warp groups 
                     "batch_groups=1 sub_batches=4 split=2 shared_tiles=2 warps=4 warp_groups=2");
 }
 
+TEST_CASE("an interpreted training step of fewer samples than its kernel has room for is that of the reference",
+          "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  for (const int batch : {17, 18, 20}) {  // of one kernel, whose last batch group has one of its samples, two, or all
+    check_interpreted({8, 24, batch, 4, cell}, fp16, true, true, "batch_groups=5 sub_batches=2 warps=4",
+                      "batch_groups=5 sub_batches=1 warps=4 split=2");
+  }
+}
+
 TEST_CASE("an interpreted training step knows lengths and the reverse direction", "[slow]") {
   const Cell cell = GENERATE(Cell::lstm, Cell::gru);
   int number = cell == Cell::gru;  // of two cases a change waits for one of each cell

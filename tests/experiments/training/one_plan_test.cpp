@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace onchip {
 namespace {
@@ -66,6 +67,34 @@ TEST_CASE("of 50 drawn trainings the predicted, replayed and launched plans are 
   CHECK(dense == 40);
   CHECK(sparse == 10);
   CHECK(beside > 0);
+}
+
+TEST_CASE("all batches of a range are trained by the same kernels, with less than a quarter more samples", "[fast]") {
+  const Chip chip = find_chip("h200").chip;
+  const auto kernels_of = [&](TrainingSize size, int batch) {
+    size.batch = batch;
+    const TrainingPlan plan = planned_layer(chip, size, Precision::fp16).plan;
+    std::vector<std::string> keys;
+    for (const ProgramKernel& kernel :
+         training_program(size, Precision::fp16, plan, nullptr, chip, "sm_90").program.kernels) {
+      keys.push_back(fingerprint(kernel.request));
+    }
+    return keys;
+  };
+  for (int batch = 1; batch <= 4096; ++batch) {
+    const int samples = kernel_batch(batch);
+    REQUIRE(samples >= batch);
+    REQUIRE(4 * samples < 5 * batch);
+    REQUIRE(samples < batch + 8);
+    REQUIRE(kernel_batch(samples) == samples);
+  }
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed, 18);
+    TrainingSize size = drawn_size(random, false);
+    const int batch = 9 + static_cast<int>(random.below(200)), largest = kernel_batch(batch);
+    CAPTURE(seed, size.hidden, batch);
+    CHECK(kernels_of(size, batch) == kernels_of(size, largest));
+  }
 }
 
 TEST_CASE("a training plan that the compiler spills is replaced, and both are named", "[fast]") {
