@@ -19,10 +19,10 @@ struct Verb {
 };
 
 extern const Verb kChipsVerb, kFitVerb, kPredictVerb, kSimulateVerb, kWhatIfVerb, kSweepVerb, kParetoVerb, kMeasureVerb,
-    kCalibrateVerb, kValidateVerb, kReproduceVerb, kReportVerb, kStampVerb;
+    kTuneVerb, kCalibrateVerb, kValidateVerb, kReproduceVerb, kReportVerb, kStampVerb;
 
-inline constexpr std::array kVerbs{&kChipsVerb,     &kFitVerb,    &kPredictVerb, &kSimulateVerb,  &kWhatIfVerb,
-                                   &kSweepVerb,     &kParetoVerb, &kMeasureVerb, &kCalibrateVerb, &kValidateVerb,
-                                   &kReproduceVerb, &kReportVerb, &kStampVerb};
+inline constexpr std::array kVerbs{&kChipsVerb,    &kFitVerb,       &kPredictVerb, &kSimulateVerb, &kWhatIfVerb,
+                                   &kSweepVerb,    &kParetoVerb,    &kMeasureVerb, &kTuneVerb,     &kCalibrateVerb,
+                                   &kValidateVerb, &kReproduceVerb, &kReportVerb,  &kStampVerb};
 
 }  // namespace onchip

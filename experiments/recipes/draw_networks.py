@@ -4,6 +4,7 @@
   experiments/recipes/draw_networks.py ONCHIP CHIP NUMBER SEED > experiments/data/drawn_configurations.csv
   experiments/recipes/draw_networks.py libraries NUMBER SEED > experiments/data/libraries_configurations.csv
   experiments/recipes/draw_networks.py small NUMBER SEED
+  experiments/recipes/draw_networks.py training NUMBER SEED > experiments/data/tuned_configurations.csv
 
 drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100;
 drawn_third_configurations.csv and drawn_fourth_configurations.csv of seeds 2029 and 2030, 150 each.
@@ -16,7 +17,10 @@ in their logarithm.
 libraries_configurations.csv, to which the prices of libraries are fitted, is of seed 41, 200 networks: half of them in
 fp32, from 32 units to as many as an LSTM of 4600 has weights, each with cuBLAS and with cuDNN.
 drawn_fifth_configurations.csv is 42 networks of seed 2031 for an H200, and 18 small ones, of 32 to 256 units, of seed
-2032; drawn_sixth_configurations.csv likewise of seeds 2033 and 2034."""
+2032; drawn_sixth_configurations.csv likewise of seeds 2033 and 2034.
+
+tuned_configurations.csv is 40 layers that are trained, of seed 2035: 32 to 3000 units, batches 1 to 512, 16 to 2000
+steps, evenly in their logarithms, whose gates take at most 4 GB."""
 import concurrent.futures
 import json
 import os
@@ -50,6 +54,18 @@ def draw_for_libraries(number, seed):
             print(cell, hidden, batch, 0.02, precision, "uniform", 1, STEPS, plan, sep=",")
 
 
+def draw_training(number, seed):
+    draw = random.Random(seed)
+    print("cell,hidden,batch,precision,steps,input")
+    while number > 0:
+        cell, precision = draw.choice(("lstm", "lstm", "gru")), draw.choice(("fp16", "bf16"))
+        hidden, batch = round(32 * (3000 / 32) ** draw.random()), round(512 ** draw.random())
+        steps, input = round(16 * 125 ** draw.random()), round(32 * (3000 / 32) ** draw.random())
+        if 12 * steps * batch * hidden <= 4e9:
+            print(cell, hidden, batch, precision, steps, draw.choice((hidden, input)), sep=",")
+            number -= 1
+
+
 def draw_small(number, seed):
     draw = random.Random(seed)
     print("cell,hidden,batch,density,precision,mask,seed,steps")
@@ -61,10 +77,11 @@ def draw_small(number, seed):
 
 
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] in ("libraries", "small"):
-        return (draw_for_libraries if sys.argv[1] == "libraries" else draw_small)(int(sys.argv[2]), int(sys.argv[3]))
+    draws = {"libraries": draw_for_libraries, "small": draw_small, "training": draw_training}
+    if len(sys.argv) == 4 and sys.argv[1] in draws:
+        return draws[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
     if len(sys.argv) != 5:
-        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries | small} NUMBER SEED")
+        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries | small | training} NUMBER SEED")
     onchip, chip, number, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     draw = random.Random(seed)
     networks = []

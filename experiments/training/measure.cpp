@@ -33,12 +33,6 @@ namespace {
 
 constexpr const char* kOwn = "onchip";
 
-// The program of the plan that is asked for, or else of the fastest one on the chip, that the compiler confirms.
-struct OwnProgram {
-  TrainingProgram program;
-  std::optional<TrainingPlan> refused;  // the model's, if the compiler spills it and another is taken
-};
-
 struct OwnStep {
   TrainingWays ways;
   TrainingPlan plan;  // that runs
@@ -61,7 +55,8 @@ void refuse_what_is_not_built(const AskedTraining& asked) {
   }
 }
 
-// Compiles, and lays a sparse network out. Throws InputError for what the kernels do not train.
+}  // namespace
+
 OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture) {
   refuse_what_is_not_built(asked);
   const Training& training = asked.training;
@@ -72,6 +67,8 @@ OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::
   const Confirmed<TrainingPlan> plan = confirmed_plan(chip, size, precision, mask, chosen, architecture);
   return {training_program(size, precision, plan.chosen, mask, chip, architecture), plan.refused};
 }
+
+namespace {
 
 // Onto the current device, to be timed. Throws CudaError.
 OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made) {

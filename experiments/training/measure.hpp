@@ -5,11 +5,21 @@
 
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/training/answers.hpp"
+#include "kernels/training/training_program.hpp"
 #include "model/answer/columns.hpp"
 
 #include <optional>
+#include <string>
 
 namespace onchip {
+
+// The program of the plan that is asked for, or else of the fastest one on the chip, that the compiler confirms.
+struct OwnProgram {
+  TrainingProgram program;
+  std::optional<TrainingPlan> refused;  // the model's, if the compiler spills it and another is taken
+};
+// Compiles, and lays a sparse network out. Throws InputError for what the kernels do not train.
+OwnProgram own_program(const Chip& chip, const AskedTraining& asked, const std::string& architecture);
 
 // What the columns of its rows mean.
 ColumnGroup training_columns();

@@ -113,8 +113,13 @@ Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const Recurr
         // Seven tenths of what is on the stack: it goes there sooner than it has to.
         const int spilled = report.stack_bytes * 7 / (10 * kTileStack);
         const int more = std::min({tiles - pass.shared_tiles, room(pass), std::max(kFewest, spilled)});
-        pass.shared_tiles += more;
-        return more > 0 ? std::optional(pass) : std::nullopt;
+        if (more > 0 && pass.shared_tiles >= plan.shared_tiles) {
+          pass.shared_tiles += more;
+          return std::optional(pass);
+        }
+        // No room for more: with a few less the compiler may be luckier.
+        pass.shared_tiles = std::min(pass.shared_tiles, plan.shared_tiles) - kFewest;
+        return pass.shared_tiles >= std::max(0, plan.shared_tiles - 3 * kFewest) ? std::optional(pass) : std::nullopt;
       });
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/api/cuda_errors.hpp"
 #include "kernels/runtime/device_chip.hpp"
 #include "kernels/training/training_layer.hpp"
+#include "kernels/training/tuned_plans.hpp"
 #include "model/base/units.hpp"
 
 #include <array>
@@ -144,8 +145,19 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
           .length_bytes = layer->length_bytes};
 }
 
+// That was timed on the current device, else the model's.
+static TrainingPlan chosen_plan(const Chip& chip, const TrainingSize& size, Precision precision,
+                                const SparseMatrix* mask, Stash stash) {
+  const std::optional<TrainingPlan> tuned =
+      mask == nullptr ? tuned_plan(device_info(), size, precision, stash) : std::nullopt;
+  return tuned && is_on_chip(*tuned) ? *tuned : planned_layer(chip, size, precision, mask, stash).plan;
+}
+
 // Why cuDNN is chosen on the current device, or nothing where these kernels are: with lengths, they always are.
 static std::string why_a_library(const TrainingSize& size, Precision precision, bool is_inference) {
+  if (const auto tuned = tuned_plan(device_info(), size, precision, Stash::gates); tuned && !is_inference) {
+    return is_on_chip(*tuned) ? "" : "cuDNN is chosen at this size: 'onchip tune' has timed it as the faster one";
+  }
   const Found<CallPrices> prices = call_prices(device_chip(), training_of(size, precision), is_inference);
   if (!prices) {
     throw DoesNotFit(prices.why());
@@ -170,7 +182,7 @@ static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask,
     }
     const auto precision = static_cast<Precision>(layer->precision);
     const Chip chip = device_chip();
-    const TrainingPlan planned = planned_layer(chip, size, precision, mask, static_cast<Stash>(layer->stash)).plan;
+    const TrainingPlan planned = chosen_plan(chip, size, precision, mask, static_cast<Stash>(layer->stash));
     const Confirmed<TrainingPlan> plan =
         confirmed_plan(chip, size, precision, mask, planned, device_info().architecture);
     *training = new onchip_training{TrainingLayer(size, precision, plan.chosen, chip, mask), plan.refused};
@@ -227,8 +239,7 @@ onchip_status onchip_training_memory(const onchip_layer* layer, std::int32_t lay
     require_range("layers", layers, 1, kMostLayers);
     const TrainingSize size = size_of(layer, nullptr);
     const auto precision = static_cast<Precision>(layer->precision);
-    const TrainingPlan plan =
-        planned_layer(device_chip(), size, precision, nullptr, static_cast<Stash>(layer->stash)).plan;
+    const TrainingPlan plan = chosen_plan(device_chip(), size, precision, nullptr, static_cast<Stash>(layer->stash));
     Training training = training_of(size, precision);
     training.stack.layers = layers;
     const TrainingMemory memory = training_memory(training, plan, size.length_bytes);

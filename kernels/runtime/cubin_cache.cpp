@@ -16,7 +16,7 @@
 namespace onchip {
 namespace {
 
-constexpr std::string_view kMagic = "onchip cubin 3\n";
+constexpr std::string_view kMagic = "onchip cache 1\n";
 constexpr std::size_t kHashDigits = 16;
 
 }  // namespace
@@ -73,7 +73,7 @@ void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
   }
 }
 
-std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key) {
+std::optional<std::string> load_cached(const std::filesystem::path& path, std::string_view key) {
   std::string bytes;
   try {
     bytes = InputFile(path).bytes();
@@ -89,18 +89,23 @@ std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::str
   }
   const std::size_t line_end = std::min(body.find('\n', kMagic.size()), body.size() - 1);
   std::istringstream header(std::string(body.substr(kMagic.size(), line_end - kMagic.size())));
-  CacheEntry entry;
-  std::size_t key_size = 0, cubin_size = 0;
-  header >> entry.resources.registers >> entry.resources.spill_bytes >> entry.resources.stack_bytes >> entry.attempt >>
-      key_size >> cubin_size;
+  std::size_t key_size = 0, value_size = 0;
+  header >> key_size >> value_size;
   const std::string_view rest = body.substr(line_end + 1);
-  if (!header || key_size != key.size() || key_size > rest.size() || cubin_size != rest.size() - key_size ||
+  if (!header || key_size != key.size() || key_size > rest.size() || value_size != rest.size() - key_size ||
       rest.substr(0, key_size) != key) {
     return std::nullopt;
   }
-  entry.cubin.assign(rest.begin() + static_cast<std::ptrdiff_t>(key_size), rest.end());
   touch(path);
-  return entry;
+  return std::string(rest.substr(key_size));
+}
+
+void store_cached(const std::filesystem::path& path, std::string_view key, std::string_view value) {
+  std::string text(kMagic);
+  text.append(std::to_string(key.size())).append(" ").append(std::to_string(value.size())).append("\n");
+  text.append(key).append(value);
+  text += hash_text(text);
+  store_cached(path, text.size(), [&](OutputFile& file) { file.write(text); });
 }
 
 void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
@@ -124,16 +129,28 @@ void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
   }
 }
 
+std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key) {
+  const std::optional<std::string> value = load_cached(path, key);
+  const std::size_t line_end = value ? value->find('\n') : std::string::npos;
+  if (line_end == std::string::npos) {
+    return std::nullopt;
+  }
+  std::istringstream header(value->substr(0, line_end));
+  CacheEntry entry;
+  header >> entry.resources.registers >> entry.resources.spill_bytes >> entry.resources.stack_bytes >> entry.attempt;
+  if (!header) {
+    return std::nullopt;
+  }
+  entry.cubin.assign(value->begin() + static_cast<std::ptrdiff_t>(line_end) + 1, value->end());
+  return entry;
+}
+
 void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry) {
-  std::ostringstream text;
-  text << kMagic << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' '
-       << entry.resources.stack_bytes << ' ' << entry.attempt << ' ' << key.size() << ' ' << entry.cubin.size() << '\n'
-       << key;
-  text.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
-  store_cached(path, text.view().size(), [&](OutputFile& file) {
-    file.write(text.view());
-    file.write(hash_text(text.view()));
-  });
+  std::ostringstream value;
+  value << entry.resources.registers << ' ' << entry.resources.spill_bytes << ' ' << entry.resources.stack_bytes << ' '
+        << entry.attempt << '\n';
+  value.write(entry.cubin.data(), static_cast<std::streamsize>(entry.cubin.size()));
+  store_cached(path, key, value.view());
 }
 
 }  // namespace onchip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of caches (cache_directory(), compiler.hpp), and in it compiled kernels, each in a file of its own:
-//   "onchip cubin 3\n", "registers spill_bytes stack_bytes attempt key_size cubin_size\n", key, cubin, and the hash of
-//   all that comes before it
+// The folder of caches (cache_directory(), compiler.hpp). What was found at some cost lies there under its key, each in
+// a file of its own; a compiled kernel is one:
+//   "onchip cache 1\n", "key_size value_size\n", key, value, and the hash of all that comes before it
 #pragma once
 
 #include "kernels/runtime/compiler.hpp"
@@ -32,15 +32,18 @@ void make_room(const std::filesystem::path& directory, std::uintmax_t bytes);
 void store_cached(const std::filesystem::path& path, std::uintmax_t bytes,
                   const std::function<void(OutputFile&)>& write);
 
+// Nothing if there is no such file, it is torn, or of another key.
+std::optional<std::string> load_cached(const std::filesystem::path& path, std::string_view key);
+void store_cached(const std::filesystem::path& path, std::string_view key, std::string_view value);
+
+// "registers spill_bytes stack_bytes attempt\n" and the cubin.
 struct CacheEntry {
   std::vector<char> cubin;
   ResourceReport resources;
   std::size_t attempt = 0;  // of those that the compiler was asked for, the one that made it
 };
 
-// Nothing if there is no such file, it is torn, or of another key.
 std::optional<CacheEntry> load_cubin(const std::filesystem::path& path, std::string_view key);
-
 void store_cubin(const std::filesystem::path& path, std::string_view key, const CacheEntry& entry);
 
 }  // namespace onchip

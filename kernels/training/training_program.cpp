@@ -4,6 +4,7 @@
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
+#include "model/dense/plan.hpp"
 #include "model/training/memory.hpp"
 
 #include <algorithm>
@@ -290,7 +291,10 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
                                bool is_backward, const std::string& architecture) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
-  request.may_be_careful = plan.shared_tiles == shape.tiles;  // else tiles go to shared memory
+  // Else tiles go to shared memory, where more of them have room: the most that any chip gives a block.
+  constexpr std::size_t kSharedBytes = 227 << 10, kFewTiles = 4;
+  request.may_be_careful =
+      plan.shared_tiles == shape.tiles || shape.shared_bytes + kFewTiles * plan.warps * kTileBytes > kSharedBytes;
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
            {"precision", static_cast<int>(precision)},
            {"cell", static_cast<int>(size.cell)},

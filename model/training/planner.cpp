@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace onchip {
@@ -44,7 +45,8 @@ int poll_delay(const TrainingSize& size, const RecurrencePlan& plan, bool is_bac
 
 }  // namespace
 
-Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share) {
+Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
+                                                    int share, std::size_t most) {
   struct Warps {
     int warps, warp_groups;
   };
@@ -53,8 +55,11 @@ Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& si
   const int sms = static_cast<int>(chip.sm_count) / share, batch = kernel_batch(size.batch);
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;
-  std::optional<RecurrencePlan> best;
-  double least_us = 0;
+  struct Priced {
+    RecurrencePlan plan;
+    double us;
+  };
+  std::vector<Priced> best;  // of each division of the work
   std::string refusal;
   const auto consider = [&](RecurrencePlan plan) {
     plan.ahead = steps_ahead(size, plan, is_backward);
@@ -65,9 +70,15 @@ Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& si
       return;
     }
     const double us = recurrence_price(chip, size, *fitting, is_backward).terms.total();
-    if (!best || us < least_us) {
-      best = *fitting;
-      least_us = us;
+    const auto division = [](const RecurrencePlan& of) {
+      return std::tuple(of.units, of.split, of.batch_groups, of.sub_batches);
+    };
+    const auto same =
+        std::ranges::find_if(best, [&](const Priced& other) { return division(other.plan) == division(*fitting); });
+    if (same == best.end()) {
+      best.push_back({*fitting, us});
+    } else if (us < same->us) {
+      *same = {*fitting, us};
     }
   };
   const auto consider_all = [&](int split, int units) {
@@ -114,14 +125,24 @@ Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& si
       }
     }
   }
-  if (best) {
-    return *best;
+  if (!best.empty()) {
+    std::ranges::stable_sort(best, {}, &Priced::us);
+    std::vector<RecurrencePlan> plans;
+    for (std::size_t i = 0; i < std::min(most, best.size()); ++i) {
+      plans.push_back(best[i].plan);
+    }
+    return plans;
   }
-  return Found<RecurrencePlan>::nothing(!refusal.empty()
-                                            ? refusal
-                                            : "a batch of " + std::to_string(size.batch) + " takes more than " +
-                                                  std::to_string(kMostSubBatches) + " sub-batches of " +
-                                                  std::to_string(kMostOfSubBatch) + " samples on every batch group");
+  return Found<std::vector<RecurrencePlan>>::nothing(
+      !refusal.empty()
+          ? refusal
+          : "a batch of " + std::to_string(size.batch) + " takes more than " + std::to_string(kMostSubBatches) +
+                " sub-batches of " + std::to_string(kMostOfSubBatch) + " samples on every batch group");
+}
+
+Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share) {
+  const Found<std::vector<RecurrencePlan>> ranked = rank_recurrences(chip, size, is_backward, share, 1);
+  return ranked ? Found(ranked->front()) : Found<RecurrencePlan>::nothing(ranked.why());
 }
 
 // Whichever of samples, split, load_bytes and lanes is fastest, with as many buffers as fit.
@@ -261,6 +282,33 @@ Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, S
     return Found<TrainingPlan>::nothing("with a mask, training keeps the gates");
   }
   return training.mask ? found(choose_sparse(chip, training, stash)) : found(choose_dense(chip, training, stash));
+}
+
+Found<std::vector<TrainingPlan>> rank_on_chip(const Chip& chip, const Training& training, Stash stash,
+                                              std::size_t most) {
+  const Found<TrainingPlan> chosen = choose_on_chip(chip, training, stash);
+  if (!chosen) {
+    return Found<std::vector<TrainingPlan>>::nothing(chosen.why());
+  }
+  std::vector<TrainingPlan> plans{*chosen};
+  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&*chosen)) {
+    const TrainingSize size = size_of(training);
+    const int share = dense->beside ? 2 : 1;
+    const auto forward = rank_recurrences(chip, size, false, share, most);
+    const auto backward = rank_recurrences(chip, size, true, share, most);
+    for (std::size_t i = 0; forward && i < forward->size(); ++i) {
+      for (std::size_t j = i == 0 ? 1 : 0; backward && j < backward->size(); ++j) {
+        DenseTrainingPlan other = *dense;
+        other.forward = (*forward)[i];
+        other.backward = (*backward)[j];
+        plans.emplace_back(other);
+      }
+    }
+    std::ranges::stable_sort(plans.begin() + 1, plans.end(), {},
+                             [&](const TrainingPlan& plan) { return predict(chip, training, plan).iteration.us; });
+    plans.resize(std::min(most, plans.size()));
+  }
+  return plans;
 }
 
 namespace {

@@ -5,12 +5,16 @@
 
 #include "model/training/price.hpp"
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace onchip {
 
-// The plan of a dense recurrence with the least price on so many of the chip's SMs, those of both directions one of two
-// shares.
+// The plans of a dense recurrence with the least prices on so many of the chip's SMs, those of both directions one of
+// two shares: `most` at most, each with other units, sub-batches, batch groups or clusters; the least first.
+Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
+                                                    int share, std::size_t most);
 Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share = 1);
 
 // That of a sparse one. `w_hh` [4 hidden, hidden]: its mask.
@@ -21,6 +25,10 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
 // The fastest plan whose weights stay on the chip in both passes. Directions are beside each other in both passes, or
 // in none. Nothing also where the cell, the type or, with a mask, more than one layer and direction has no kernels.
 Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, Stash stash = Stash::gates);
+
+// That plan, and the next best: `most` at most. Of a sparse training, that one.
+Found<std::vector<TrainingPlan>> rank_on_chip(const Chip& chip, const Training& training, Stash stash,
+                                              std::size_t most);
 
 // Fields of a plan's passes in words, "sub_batches=2 warps=16"; "" for a pass without any.
 struct PassFields {

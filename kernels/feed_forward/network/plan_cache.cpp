@@ -127,30 +127,18 @@ class Reader {
   Hash hash_;
 };
 
-// A plan, or why there is none.
-struct PlanOrReason {
-  bool fits = false;
-  std::string text;
-};
-
-// What of a value is written, and read: all of it.
-template <typename Archive, typename Value>
-void for_each_field(Archive& archive, Value& value) {
-  if constexpr (std::is_same_v<std::remove_const_t<Value>, PlanOrReason>) {
-    auto& [fits, text] = value;
-    archive(fits, text);
-  } else {
-    auto& [found, layout] = value;
-    auto& [geometry, clip, scale, records, remainder, remainder_begin, input_neurons, input_places, exact, slack,
-           underflow, monotone, keeps_clipped] = layout;
-    auto& [weight, slice_begin, layer_slice, bias, rows] = exact;
-    archive(found, geometry, clip, scale, records, remainder, remainder_begin, input_neurons, input_places, weight,
-            slice_begin, layer_slice, bias, rows, slack, underflow, monotone, keeps_clipped);
-  }
+// What is written, and read: all of it.
+template <typename Archive, typename Blocks>
+void for_each_field(Archive& archive, Blocks& blocks) {
+  auto& [found, layout] = blocks;
+  auto& [geometry, clip, scale, records, remainder, remainder_begin, input_neurons, input_places, exact, slack,
+         underflow, monotone, keeps_clipped] = layout;
+  auto& [weight, slice_begin, layer_slice, bias, rows] = exact;
+  archive(found, geometry, clip, scale, records, remainder, remainder_begin, input_neurons, input_places, weight,
+          slice_begin, layer_slice, bias, rows, slack, underflow, monotone, keeps_clipped);
 }
 
-template <typename Value>
-std::optional<Value> load(const std::filesystem::path& path, const std::string& key) {
+std::optional<PackedBlocks> load(const std::filesystem::path& path, const std::string& key) {
   if (!is_cached(path)) {
     return std::nullopt;
   }
@@ -160,16 +148,15 @@ std::optional<Value> load(const std::filesystem::path& path, const std::string& 
   if (!reader.is_good() || magic != kMagic || of_file != key) {
     return std::nullopt;
   }
-  Value value{};
-  for_each_field(reader, value);
-  return reader.end() ? std::optional(std::move(value)) : std::nullopt;
+  PackedBlocks blocks{};
+  for_each_field(reader, blocks);
+  return reader.end() ? std::optional(std::move(blocks)) : std::nullopt;
 }
 
-template <typename Value>
-void store(const std::filesystem::path& path, const std::string& key, const Value& value) {
+void store(const std::filesystem::path& path, const std::string& key, const PackedBlocks& blocks) {
   std::uintmax_t bytes = 0;
   Output count{[&](std::span<const std::byte> some) { bytes += some.size(); }};
-  for_each_field(count, value);
+  for_each_field(count, blocks);
   if (bytes > kMostCachedBytes / 2) {
     return;
   }
@@ -180,7 +167,7 @@ void store(const std::filesystem::path& path, const std::string& key, const Valu
       file.write({reinterpret_cast<const char*>(some.data()), some.size()});
     }};
     write(std::string(kMagic), key);
-    for_each_field(write, value);
+    for_each_field(write, blocks);
     write(std::uint64_t{hash.value});
   });
 }
@@ -238,15 +225,16 @@ PlanCache::PlanCache(const FeedForward& network) : directory_(cache_directory())
   network_ = this_build() + "\n" + std::to_string(network.layers()) + " layers " + std::to_string(all.value) + "\n";
 }
 
-template <typename Value>
-Value PlanCache::kept(const std::string& what, const std::function<Value()>& make) {
+template <typename Value, typename Load, typename Store>
+Value PlanCache::kept(const std::string& what, const std::function<Value()>& make, const Load& load,
+                      const Store& store) {
   if (directory_.empty()) {
     found_ = false;
     return make();
   }
   const std::string key = network_ + what;
   const std::filesystem::path path = directory_ / (hash_text(key) + ".plan");
-  if (std::optional<Value> value = load<Value>(path, key)) {
+  if (std::optional<Value> value = load(path, key)) {
     touch(path);
     return std::move(*value);
   }
@@ -258,15 +246,20 @@ Value PlanCache::kept(const std::string& what, const std::function<Value()>& mak
 
 Found<std::string> PlanCache::plan(const std::string& what, const Chip& chip, const std::string& images,
                                    const std::function<Found<std::string>()>& make) {
-  PlanOrReason plan = kept<PlanOrReason>("plan of " + what + "\n" + numbers_of(chip) + "\n" + images, [&] {
+  // A plan's text, or behind a mark why there is none.
+  constexpr char kNone = '!';
+  const std::function<std::string()> text = [&] {
     const Found<std::string> made = make();
-    return PlanOrReason{static_cast<bool>(made), made ? *made : made.why()};
-  });
-  return plan.fits ? Found<std::string>(std::move(plan.text)) : Found<std::string>::nothing(std::move(plan.text));
+    return made ? *made : kNone + made.why();
+  };
+  const std::string plan =
+      kept<std::string>("plan of " + what + "\n" + numbers_of(chip) + "\n" + images, text, load_cached,
+                        [](const auto& path, const auto& key, const auto& value) { store_cached(path, key, value); });
+  return plan.starts_with(kNone) ? Found<std::string>::nothing(plan.substr(1)) : Found<std::string>(plan);
 }
 
 PackedBlocks PlanCache::blocks(const std::string& how, const std::function<PackedBlocks()>& make) {
-  return kept<PackedBlocks>("layout of " + how, make);
+  return kept<PackedBlocks>("layout of " + how, make, load, store);
 }
 
 }  // namespace onchip

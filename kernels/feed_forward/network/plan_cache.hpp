@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What planning a network found, on disk beside compiled kernels (cache_directory(), compiler.hpp): the plan, and the
-// packed layout, each in a file of its own under a hash of the network's layers, of all else that decides it, and of
-// this build of the library:
+// What planning a network found, on disk beside compiled kernels (cubin_cache.hpp): the plan, and the packed layout,
+// each in a file of its own under a hash of the network's layers, of all else that decides it, and of this build of the
+// library. A layout, which may be large, is written as it is:
 //   "onchip plan 1\n", the whole key, the value, and a checksum of all that comes before it
 // A file that is torn, of another key, or that cannot be written, is no error: what it has is made anew. None is larger
 // than half of what all caches may have (cubin_cache.hpp).
@@ -42,8 +42,8 @@ class PlanCache {
   bool has_found() const { return found_; }  // all that was asked for
 
  private:
-  template <typename Value>
-  Value kept(const std::string& what, const std::function<Value()>& make);
+  template <typename Value, typename Load, typename Store>
+  Value kept(const std::string& what, const std::function<Value()>& make, const Load& load, const Store& store);
 
   std::filesystem::path directory_;
   std::string network_;

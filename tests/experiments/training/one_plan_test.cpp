@@ -114,4 +114,21 @@ TEST_CASE("a training plan that the compiler spills is replaced, and both are na
   CHECK(chosen.backward == plan.backward);
 }
 
+TEST_CASE("a training plan that is confirmed has room in shared memory, and does not spill", "[slow]") {
+  const Chip chip = find_chip("h200").chip;
+  // The compiler spills the first choice where little room is left.
+  for (const TrainingSize& size : {TrainingSize{1536, 1536, 256, 8}, {1024, 1024, 100, 8, Cell::gru}}) {
+    const TrainingPlan planned = planned_layer(chip, size, Precision::fp16).plan;
+    const Confirmed<TrainingPlan> confirmed = confirmed_plan(chip, size, Precision::fp16, nullptr, planned, "sm_90");
+    const auto& plan = std::get<DenseTrainingPlan>(confirmed.chosen);
+    for (const bool is_backward : {false, true}) {
+      CAPTURE(size.hidden, is_backward);
+      const RecurrencePlan& pass = is_backward ? plan.backward : plan.forward;
+      CHECK(static_cast<double>(recurrence_shape(size, pass, is_backward).shared_bytes) <=
+            chip.smem_bytes_per_block.value);
+      CHECK_FALSE(compile(compile_request(size, Precision::fp16, pass, is_backward, "sm_90")).resources.spills());
+    }
+  }
+}
+
 }  // namespace onchip

@@ -181,7 +181,7 @@ TEST_CASE("a damaged cache file is a miss and is replaced") {
   const fs::path file = cache.files()[0];
   const std::string whole = read(file);
 
-  std::vector<std::string> damaged{"", "onchip cubin 1\n", std::string(100000, '\n'), std::string(1000, '\0'),
+  std::vector<std::string> damaged{"", "onchip cache 1\n", std::string(100000, '\n'), std::string(1000, '\0'),
                                    whole + "x"};
   for (std::size_t i = 1; i <= 16; ++i) {
     const std::size_t place = whole.size() * i / 17;
