@@ -7,8 +7,6 @@
 #include "kernels/training/training_timing.hpp"
 #include "kernels/training/tuned_plans.hpp"
 #include "model/base/error.hpp"
-#include "model/base/parallel.hpp"
-#include "model/base/units.hpp"
 #include "model/training/planner.hpp"
 #include "model/training/price.hpp"
 
@@ -113,75 +111,97 @@ std::vector<Timed> time_layer(const Chip& chip, const TunedLayer& layer, const M
   return timed;
 }
 
-const std::vector<std::string> kColumns{"cell",    "hidden",       "batch",  "steps",  "precision",
-                                        "input",   "rank",         "us",     "low_us", "high_us",
-                                        "samples", "predicted_us", "chosen", "plan",   "settings"};
+// A plan of it, in the model's order, cuDNN last; or the one that is remembered, without a time.
+struct TunedRow {
+  const TunedLayer& layer;
+  Timed timed;
+  std::string rank;
+  bool is_chosen = false;
+};
 
-// A row for each plan that is timed, in the model's order, cuDNN last; of a layer that is remembered one, without
-// times.
-RowsMeasured tune_layer(const Chip& chip, const TunedLayer& layer, const DeviceInfo& device,
-                        const MeasureOptions& options) {
+Columns<TunedRow> make_columns() {
+  using Row = TunedRow;
+  Columns<Row> columns;
+  const auto of_layer = [&](const char* name, const char* help, auto get) {
+    columns.add(name, "", help, [get](const Row& row) { return get(row.layer.asked.training); });
+  };
+  of_layer("cell", "as the option", [](const Training& of) { return info(of.network.cell).name; });
+  of_layer("hidden", "units of the hidden state", [](const Training& of) { return of.network.hidden; });
+  of_layer("batch", "samples at once", [](const Training& of) { return of.network.batch; });
+  of_layer("steps", "of the sequence", [](const Training& of) { return of.network.steps; });
+  of_layer("precision", "of weights and state", [](const Training& of) { return info(of.network.precision).name; });
+  of_layer("input", "features of the input", [](const Training& of) { return of.stack.columns(of.network, 0); });
+  columns.add("rank", "", "of the plan, by its price; cuDNN's algorithm; `remembered`", &Row::rank);
+  columns.add_time(
+      "us", "us", "an iteration, forward and all gradients, / steps", [](const Row& row) { return row.timed.way.time; },
+      "step_us", "low_us", "high_us");
+  columns.add("predicted_us", "us", "predicted for a step of it",
+              [](const Row& row) { return row.timed.predicted_us; });
+  columns.add("chosen", "", "the fastest, which runs from now on", &Row::is_chosen);
+  columns.add("plan", "", "of both passes", [](const Row& row) { return to_string(row.timed.plan); });
+  columns.add("refusal", "", "why it has no time", [](const Row& row) { return row.timed.way.failure; });
+  return columns;
+}
+
+// Throws DoesNotFit where nothing ran.
+std::vector<TunedRow> tune_layer(const Chip& chip, const TunedLayer& layer, const DeviceInfo& device,
+                                 const MeasureOptions& options) {
   const Training& training = layer.asked.training;
-  const Recurrent& network = training.network;
-  RowsMeasured rows;
-  const auto add = [&](const std::string& rank, const Timing& time, double predicted_us, bool is_chosen,
-                       const TrainingPlan& plan, const std::string& settings) {
-    const auto number = [&](double us) { return time.samples > 0 ? significant(us, 6) : std::string(); };
-    rows.cells.push_back({std::string(info(network.cell).name), std::to_string(network.hidden),
-                          std::to_string(network.batch), std::to_string(network.steps),
-                          std::string(info(network.precision).name), std::to_string(training.stack.columns(network, 0)),
-                          rank, number(time.median), number(time.low), number(time.high), std::to_string(time.samples),
-                          significant(predicted_us, 6), is_chosen ? "true" : "false", to_string(plan), settings});
-  };
   if (layer.remembered) {
-    add("remembered", {}, predict(chip, training, *layer.remembered).iteration.us / network.steps, true,
-        *layer.remembered, "");
-    return rows;
+    const double us = predict(chip, training, *layer.remembered).step_us;
+    return {{layer, {*layer.remembered, us}, "remembered", true}};
   }
-  const std::vector<Timed> timed = time_layer(chip, layer, options);
-  const auto us = [](const Timed& one) {
-    return one.way.ran() ? one.way.time.median : std::numeric_limits<double>::infinity();
-  };
-  const auto best = std::ranges::min_element(timed, {}, us);
-  if (best == timed.end() || !best->way.ran()) {
-    throw DoesNotFit(timed.empty() ? layer.why_none : timed.front().way.failure);
+  std::vector<TunedRow> rows;
+  for (Timed& one : time_layer(chip, layer, options)) {
+    const std::string rank = is_on_chip(one.plan) ? std::to_string(rows.size() + 1) : one.way.name;
+    rows.push_back({layer, std::move(one), rank});
   }
-  remember_plan(device, size_of(training), network.precision, stash_of(layer.asked), best->plan);
-  for (const Timed& one : timed) {
-    const bool is_own = is_on_chip(one.plan);
-    add(is_own ? std::to_string(&one - timed.data() + 1) : one.way.name, one.way.time, one.predicted_us, &one == &*best,
-        one.plan, one.way.ran() ? (is_own ? "" : one.way.settings) : one.way.failure);
+  const auto best = std::ranges::min_element(rows, {}, [](const TunedRow& row) {
+    return row.timed.way.ran() ? row.timed.way.time.median : std::numeric_limits<double>::infinity();
+  });
+  if (best == rows.end() || !best->timed.way.ran()) {
+    throw DoesNotFit(rows.empty() ? layer.why_none : rows.front().timed.way.failure);
   }
+  best->is_chosen = true;
+  remember_plan(device, size_of(training), training.network.precision, stash_of(layer.asked), best->timed.plan);
   return rows;
 }
 
 }  // namespace
 
+ColumnGroup tuning_columns() {
+  return make_columns().group("tuning");
+}
+
 int tune_training(const Options& options, const ChipFile& chip, const std::optional<AskedTraining>& one, bool again,
                   const MeasureOptions& measure_options) {
   Output output(options);
   const DeviceInfo device = device_info();
+  const Columns<TunedRow> columns = make_columns();
   if (!one) {
     const CsvReader file(options.text("configurations"));
     return measure_rows(
-        file.file(), file.size(), kColumns, output,
+        file.file(), file.size(), columns.table({}).columns, output,
         [&](std::size_t i) { return prepare_layer(chip.chip, read_training_row(file, i), device, again); },
-        [&](std::size_t, std::future<TunedLayer> layer) {
-          return tune_layer(chip.chip, layer.get(), device, measure_options);
+        [&](std::size_t, std::future<TunedLayer> prepared) {
+          const TunedLayer layer = prepared.get();
+          RowsMeasured rows;
+          for (const TunedRow& row : tune_layer(chip.chip, layer, device, measure_options)) {
+            rows.cells.push_back(columns.cells(row));
+          }
+          return rows;
         });
   }
-  const RowsMeasured rows =
-      tune_layer(chip.chip, prepare_layer(chip.chip, *one, device, again), device, measure_options);
+  const TunedLayer layer = prepare_layer(chip.chip, *one, device, again);
+  const std::vector<TunedRow> rows = tune_layer(chip.chip, layer, device, measure_options);
   Report report;
-  report.csv = {.columns = kColumns, .rows = rows.cells};
+  report.csv = columns.table(rows);
   report.json = Json::array();
-  for (const std::vector<std::string>& row : rows.cells) {
-    Json& of_row = report.json.emplace_back();
-    for (std::size_t i = 0; i < kColumns.size(); ++i) {
-      of_row[kColumns[i]] = row[i];
-    }
+  for (const TunedRow& row : rows) {
+    report.json.push_back(columns.json(row));
   }
-  report.text = to_aligned(report.csv);
+  report.text = to_aligned(
+      columns.table(rows, {"rank", "us", "low_us", "high_us", "samples", "predicted_us", "chosen", "plan", "refusal"}));
   output.write(report);
   return 0;
 }

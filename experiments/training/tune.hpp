@@ -5,10 +5,14 @@
 
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/training/answers.hpp"
+#include "model/answer/columns.hpp"
 
 #include <optional>
 
 namespace onchip {
+
+// What the columns of its rows mean.
+ColumnGroup tuning_columns();
 
 // `one`: without, every row of the file of --configurations. Layers that are remembered are not timed, unless `again`.
 int tune_training(const Options& options, const ChipFile& chip, const std::optional<AskedTraining>& one, bool again,

@@ -24,6 +24,7 @@
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
 #include "experiments/training/measure.hpp"
+#include "experiments/training/tune.hpp"
 #include "kernels/recurrent/kernel_files.hpp"
 #include "kernels/recurrent/program.hpp"
 #include "kernels/runtime/cubin.hpp"
@@ -496,7 +497,8 @@ std::vector<ColumnGroup> all_columns() {
                                   measured_plan_columns().group("recurrent networks"),
                                   baseline_column_group(),
                                   whole_network_columns(),
-                                  training_columns()};
+                                  training_columns(),
+                                  tuning_columns()};
   std::ranges::move(inference_column_groups(), std::back_inserter(groups));
   return groups;
 }
