@@ -6,6 +6,7 @@
 #include "model/base/units.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -36,8 +37,9 @@ FoundPlan within_memory(PlannedTraining plan, const TrainingConstraints& constra
     return plan;
   }
   const auto gibibytes = [](double bytes) { return significant(bytes / (1 << 30), 7) + " GiB"; };
-  return FoundPlan::nothing("it needs " + gibibytes(peak) + " of device memory beside the input and the weights; " +
-                            gibibytes(*constraints.memory_bytes) + " are given");
+  return FoundPlan::nothing("it needs " + gibibytes(peak) +
+                            " of device memory beside the input and the weights; there are " +
+                            gibibytes(*constraints.memory_bytes));
 }
 
 FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingConstraints& constraints, Stash stash) {
@@ -140,6 +142,19 @@ std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& tra
 
 // ---- questions ------------------------------------------------------------------------------------------------------
 
+TrainingConstraints with_memory_of(const Chip& chip, const Training& training, TrainingConstraints constraints) {
+  if (!constraints.memory_bytes) {
+    const Recurrent& network = training.network;
+    double values = 1.0 * network.steps * network.batch * training.stack.columns(network, 0);
+    for (int layer = 0; layer < training.stack.layers; ++layer) {
+      values += 1.0 * training.stack.directions() * network.rows() *
+                (training.stack.columns(network, layer) + network.hidden + 2);
+    }
+    constraints.memory_bytes = std::max(0.0, chip.dram_bytes - values * info(state_type(network.precision)).bytes);
+  }
+  return constraints;
+}
+
 Training training_of(const Configuration& configuration, const Stack& stack) {
   Training training{configuration.network, stack, nullptr};
   const Recurrent& network = training.network;
@@ -178,7 +193,7 @@ RankOf<TrainingCase> rank(const TrainingQuestion& question) {
   const std::string& chip = question.chip.chip.name;
   const Training training = training_of(question.configuration, question.stack);
   RankOf<TrainingCase> answer{chip, describe(TrainingCase{chip, training}), to_json(training.network)};
-  const TrainingConstraints& constraints = question.constraints;
+  const TrainingConstraints constraints = with_memory_of(question.chip.chip, training, question.constraints);
   const std::vector<std::optional<Stash>> stashes = constraints.stash || training.mask
                                                         ? std::vector{constraints.stash}
                                                         : std::vector<std::optional<Stash>>{Stash::gates, Stash::cells};
@@ -227,7 +242,7 @@ TrainingCase case_of(const Chip& chip, const TrainingQuestion& question, int Rec
   TrainingCase found{chip.name, {}, FoundPlan::nothing(training.why())};
   if (training) {
     found.training = *training;
-    found.planned = plan_training_on_chip(chip, *training, question.constraints);
+    found.planned = plan_training_on_chip(chip, *training, with_memory_of(chip, *training, question.constraints));
   } else {
     found.training.network = question.configuration.network;
     found.training.network.*what = value;
@@ -266,29 +281,20 @@ TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::
                       : std::to_string(next) + ": " + case_of(chip, question, what, next).why_not()};
 }
 
-// No plan hangs on the steps: what counts their samples is the limit, or the memory.
-TrainingLimit steps_limit(const Chip& chip, const TrainingQuestion& question, const TrainingCase& answer) {
-  const int batch = answer.training.network.batch;
-  if (question.constraints.memory_bytes) {
-    return limit_of(chip, question, "steps", &Recurrent::steps, 1, static_cast<int>(kMostTrainedSamples / batch));
-  }
-  return answer.fits()
-             ? TrainingLimit{"steps", static_cast<int>(kMostTrainedSamples / batch),
-                             "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps"}
-             : TrainingLimit{"steps", 0, answer.why_not()};
-}
-
 ReachedOf<TrainingCase> reach(const TrainingQuestion& question, const Training& training,
                               const std::optional<double>& step_us, const TargetQuestion& words) {
   const auto answer_of = [&](const ChipFile& chip) {
-    return TrainingCase{chip.chip.name, training, plan_training_on_chip(chip.chip, training, question.constraints)};
+    return TrainingCase{
+        chip.chip.name, training,
+        plan_training_on_chip(chip.chip, training, with_memory_of(chip.chip, training, question.constraints))};
   };
   const auto misses = [&](const ChipFile& chip) {
     const TrainingCase answer = answer_of(chip);
     return !answer.fits() ? kDoesNotFit : step_us ? answer.planned->prediction.step_us / *step_us - 1 : 0;
   };
-  return with_answers<TrainingCase>(find_least({question.chip, words.vary_or(kCapacityKeys), words.prices, misses}),
-                                    answer_of);
+  static constexpr std::array<std::string_view, 4> kKeys{kCapacityKeys[0], kCapacityKeys[1], kCapacityKeys[2],
+                                                         "dram.size"};
+  return with_answers<TrainingCase>(find_least({question.chip, words.vary_or(kKeys), words.prices, misses}), answer_of);
 }
 
 }  // namespace
@@ -308,9 +314,10 @@ TrainingFit fit(const TrainingQuestion& asked) {
       network.hidden == 0 ? largest_training(question) : case_of(chip, question, &Recurrent::hidden, network.hidden);
   network.hidden = fit.answer.training.network.hidden;
   if (!question.constraints.plan && !question.constraints.fields.any()) {
-    fit.limits = {limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
-                  limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch),
-                  steps_limit(chip, question, fit.answer)};
+    fit.limits = {
+        limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
+        limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch),
+        limit_of(chip, question, "steps", &Recurrent::steps, 1, static_cast<int>(kMostTrainedSamples / network.batch))};
     if (!fit.answer.fits()) {
       const Found<Training> training = sized(question, &Recurrent::hidden, network.hidden);
       if (training) {
@@ -334,7 +341,8 @@ AskedOfChips asked_of_chips(const TrainingQuestion& question, const SideOf<Train
             return largest_hidden(chip, sizes, expected, stride) / sizes.granule;
           },
           [training = base.training, constraints = question.constraints](const Chip& chip) {
-            return plan_time({chip.name, training, plan_training_on_chip(chip, training, constraints)});
+            return plan_time({chip.name, training,
+                              plan_training_on_chip(chip, training, with_memory_of(chip, training, constraints))});
           },
           std::max(1, base.largest_hidden / granule)};
 }

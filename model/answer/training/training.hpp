@@ -81,6 +81,9 @@ struct TrainingQuestion {
 // than any chip holds.
 Training training_of(const Configuration& configuration, const Stack& stack);
 
+// With the chip's memory, less the input and the weights, where none is given.
+TrainingConstraints with_memory_of(const Chip& chip, const Training& training, TrainingConstraints constraints);
+
 // An answer of a chip.
 struct TrainingCase {
   static constexpr bool kHasSize = true;
@@ -111,7 +114,8 @@ struct TrainingAnswer : TrainingCase {
 TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
                                 const TrainingConstraints& constraints = {});
 inline TrainingAnswer predict(const TrainingQuestion& question) {
-  return predict_training(question.chip, training_of(question.configuration, question.stack), question.constraints);
+  const Training training = training_of(question.configuration, question.stack);
+  return predict_training(question.chip, training, with_memory_of(question.chip.chip, training, question.constraints));
 }
 
 // The largest of a number with which the weights stay on the chip in both passes, all others as they are.

@@ -49,6 +49,7 @@ bank_width = { value = 4, unit = "B", source = "a" }
 size = { value = 50, unit = "MiB", source = "a" }
 slices = { value = 160, source = "test" }
 [dram]
+size = { value = 141, unit = "GiB", source = "a" }
 bandwidth = { value = 4800, unit = "GB/s", source = "a" }
 [timing]
 lds_latency = { value = 29, unit = "cycles", interval = [28, 31], source = "a" }
@@ -292,7 +293,7 @@ TEST_CASE("a hostile file costs neither the stack nor the time", "[fast]") {
 TEST_CASE("an unknown name is refused with the nearest known one", "[fast]") {
   check_edits({
       {"banks", "bankz", "23:1: unknown key 'shared_memory.bankz'; did you mean 'shared_memory.banks'?"},
-      {"[timing]", "[timings]", "30:2: unknown table 'timings'; did you mean 'timing'?"},
+      {"[timing]", "[timings]", "31:2: unknown table 'timings'; did you mean 'timing'?"},
       {"name =", "nam =", "1:1: unknown key 'nam'; did you mean 'name'?"},
       {"[l2]", "extra = 1\n[l2]", "25:1: unknown key 'shared_memory.extra'"},
       {"count = { value", "count = { vlaue", "7:11: unknown field 'vlaue' of 'sm.count'; did you mean 'value'?"},
@@ -351,13 +352,13 @@ TEST_CASE("an impossible number is refused with what is possible", "[fast]") {
 
 TEST_CASE("an interval must be two possible numbers around the value", "[fast]") {
   check_edits({
-      {"[28, 31]", "[30, 31]", "31:57: 'interval' of 'timing.lds_latency' is not around its value"},
-      {"[28, 31]", "[31, 28]", "31:57: 'interval' of 'timing.lds_latency' is not around its value"},
-      {"[28, 31]", "[nan, 31]", "31:57: 'interval' of 'timing.lds_latency' is not around its value"},
-      {"[28, 31]", "[28]", "31:57: 'interval' of 'timing.lds_latency' is an array of 1: expected [low, high]"},
-      {"[28, 31]", "2", "31:57: 'interval' of 'timing.lds_latency' is an integer: expected [low, high]"},
+      {"[28, 31]", "[30, 31]", "32:57: 'interval' of 'timing.lds_latency' is not around its value"},
+      {"[28, 31]", "[31, 28]", "32:57: 'interval' of 'timing.lds_latency' is not around its value"},
+      {"[28, 31]", "[nan, 31]", "32:57: 'interval' of 'timing.lds_latency' is not around its value"},
+      {"[28, 31]", "[28]", "32:57: 'interval' of 'timing.lds_latency' is an array of 1: expected [low, high]"},
+      {"[28, 31]", "2", "32:57: 'interval' of 'timing.lds_latency' is an integer: expected [low, high]"},
       {"[28, 31]", "[28, \"x\"]", "31:62: 'interval' of 'timing.lds_latency' is a string: expected a number"},
-      {"[28, 31]", "[-28, inf]", "31:57: 'interval' of 'timing.lds_latency' reaches beyond 1 cycles to 10000 cycles"},
+      {"[28, 31]", "[-28, inf]", "32:57: 'interval' of 'timing.lds_latency' reaches beyond 1 cycles to 10000 cycles"},
   });
 }
 

@@ -464,7 +464,28 @@ TEST_CASE("what does not fit is told with the least of each chip number that mak
     }
   }
   CHECK(reached >= 1);
-  CHECK(to_json(found)["to_fit"].size() == 3);
+  CHECK(to_json(found)["to_fit"].size() == 4);
+}
+
+TEST_CASE("a chip's memory bounds what it trains, and more of it lets more be trained", "[fast]") {
+  TrainingQuestion asked = question(Cell::lstm, 1024, 128);
+  asked.stack.layers = 2;
+  int largest = 0;
+  for (const double gibibytes : {4, 8, 24, 80}) {
+    CAPTURE(gibibytes);
+    asked.chip.chip.dram_bytes.value = gibibytes * (1 << 30);
+    const int before = std::exchange(largest, fit(asked).limits[2].largest);
+    CHECK(largest > 1.9 * before);
+    TrainingQuestion longest = asked;
+    longest.configuration.network.steps = largest;
+    const TrainingAnswer answer = predict(longest);
+    const auto peak = static_cast<double>(answer.planned->prediction.memory.peak_bytes);
+    CHECK(peak < asked.chip.chip.dram_bytes.value);
+    CHECK(peak > 0.6 * asked.chip.chip.dram_bytes.value);         // the rest is x
+    CHECK(stash_of(answer.planned->plan) == Stash::cells);  // the gates need more
+    longest.constraints.stash = Stash::gates;
+    CHECK(says(fit(longest).answer.planned.why(), "of device memory beside the input and the weights; there are"));
+  }
 }
 
 TEST_CASE("a changed chip trains faster or larger, alone and together", "[fast]") {
