@@ -31,7 +31,7 @@ static_assert(kPrecision == kFp16 || kPrecision == kBf16 || kPrecision == kFp32,
 using Arguments = onchip::AttentionArguments;
 
 constexpr int kWarps = onchip::kAttentionWarps, kThreads = 32 * kWarps;
-constexpr int kBlocksOfSm = 4;  // by registers
+constexpr int kBlocksOfSm = 4;  // of backward, by registers
 constexpr int kQueries = onchip::kQueriesOfWarp, kMostQueries = kQueries * kWarps;
 constexpr int kKeys = onchip::kAttentionKeys, kColumns = onchip::kAttentionColumns;
 static_assert(kKeys == 32 && kColumns == 32, "a lane of forward has a key, and one of backward a column");
@@ -144,7 +144,7 @@ __device__ __forceinline__ void add_scores(const float* queries, const float* ke
   }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocksOfSm) forward(const Arguments a) {
+extern "C" __global__ void __launch_bounds__(kThreads) forward(const Arguments a) {
   __shared__ __align__(16) float queries[kMostQueries * kStride], keys[kKeys * kStride], v[kChunk];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int group = warp % a.query_groups, part = warp / a.query_groups, parts = kWarps / a.query_groups;

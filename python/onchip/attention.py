@@ -18,13 +18,16 @@ PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp3
 
 def formula(q, k, v):
     """As mlp_scores, by torch's operations."""
-    return (q.unsqueeze(2) + k.unsqueeze(1)).tanh() @ v
+    y = (q.unsqueeze(2) + k.unsqueeze(1)).tanh()
+    return (y * v).sum(-1) if recurrent_layer.is_compiling() else y @ v  # a sum can be compiled into one kernel with y
 
 
 @functools.lru_cache(maxsize=None)
-def _has_kernels():
+def _has_kernels(device, dtype):
+    """Tries one pair, for which they are compiled."""
     try:
-        api.attention_workspace_bytes("fp16", 1, 1, 1, 1)
+        one = torch.ones(1, 1, 1, device=device, dtype=dtype)
+        _run("forward", one, one, one[0, 0], scores=torch.empty_like(one))
         return True
     except (OSError, api.ApiError) as problem:
         warnings.warn(f"onchip.mlp_scores takes torch's operations: {problem}")
@@ -39,7 +42,7 @@ def _is_torchs(q, k, v):
         or not all(nn._is_on_device(tensor) and tensor.device == q.device and tensor.dtype == q.dtype for tensor in (q, k, v))
         or q.dtype not in PRECISIONS
         or 0 in (q.numel(), k.numel())
-        or not _has_kernels()
+        or not _has_kernels(q.device, q.dtype)
     )
 
 

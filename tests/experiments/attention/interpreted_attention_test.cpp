@@ -58,7 +58,7 @@ TEST_CASE("whatever is wrong in the kernels of MLP attention is found", "[fast]"
     std::vector<std::pair<std::string_view, std::string_view>> all;  // from, to
   };
   const std::array<Changes, 4> changes{{
-      {{2, 70, 35, 40},
+      {{1, 70, 35, 40},
        {{"fmaf(v0, b, v1 * a)", "fmaf(v0, a, v1 * b)"},
         {"v_sum += (w.x + w.y)", "v_sum += (w.x - w.y)"},
         {"fmaf(2.0f, sums[i], -v_sum)", "fmaf(2.0f, sums[i], v_sum)"},
