@@ -60,7 +60,8 @@ std::vector<ProgramKernel> attention_kernels(Precision precision, const std::str
   return kernels;
 }
 
-std::vector<ProgramNode> attention_nodes(AttentionArguments a, Precision precision, AttentionPass pass) {
+std::vector<ProgramNode> attention_nodes(AttentionArguments a, Precision precision, AttentionPass pass,
+                                         std::int64_t least_blocks) {
   a = shared_out(a, precision);
   constexpr int kThreads = 32 * kAttentionWarps;
   const auto node = [&](int kernel, std::int64_t blocks, int threads) {
@@ -71,7 +72,11 @@ std::vector<ProgramNode> attention_nodes(AttentionArguments a, Precision precisi
     return launch_node(kEntries[static_cast<std::size_t>(kernel)], kernel, static_cast<int>(blocks), threads, 0, a);
   };
   if (pass == AttentionPass::forward) {
-    return {node(kForward, a.batch * tiles_of(a) * parts_of(a.key_count, kAttentionKeys), kThreads)};
+    const auto blocks = [&] { return a.batch * tiles_of(a) * parts_of(a.key_count, kAttentionKeys); };
+    while (a.query_groups > 1 && blocks() < least_blocks) {
+      a.query_groups /= 2;
+    }
+    return {node(kForward, blocks(), kThreads)};
   }
   std::vector<ProgramNode> nodes{node(kBackward, a.splits * a.batch * slices_of(a), kThreads)};
   const bool adds_keys = a.splits > 1 && a.key_gradients != nullptr;

@@ -9,6 +9,7 @@
 #include "model/base/precision.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ enum class AttentionPass { forward, backward };
 std::vector<ProgramKernel> attention_kernels(Precision precision, const std::string& architecture);
 
 // `a`: sizes and pointers, `v_gradient` with or without the others; how work is shared follows from the sizes. Throws
-// InputError for more blocks than a launch has.
-std::vector<ProgramNode> attention_nodes(AttentionArguments a, Precision precision, AttentionPass pass);
+// InputError for more blocks than a launch has. `least_blocks`: of forward, whose tiles become smaller for them; two
+// for each SM of an H200.
+std::vector<ProgramNode> attention_nodes(AttentionArguments a, Precision precision, AttentionPass pass,
+                                         std::int64_t least_blocks = 264);
 
 // Of AttentionArguments::partials, of which backward needs so many bytes.
 std::size_t attention_workspace_bytes(const AttentionArguments& sizes);

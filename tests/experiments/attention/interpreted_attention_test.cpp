@@ -29,7 +29,9 @@ TEST_CASE("interpreted MLP attention of drawn sizes has the scores and the gradi
     Random random(seed, 5);
     const auto count = [&] { return kCounts[random.below(kCounts.size())]; };
     const int hidden = kHidden[seed % kHidden.size()], batch = 1 + static_cast<int>(random.below(2));
-    check({batch, count(), count(), hidden, std::array{fp16, bf16, fp32}[seed / kHidden.size()]}, seed);
+    AttentionCase c{batch, count(), count(), hidden, std::array{fp16, bf16, fp32}[seed / kHidden.size()]};
+    c.least_blocks = std::array{1, 8, 264}[random.below(3)];
+    check(c, seed);
   }
 }
 
@@ -42,7 +44,7 @@ TEST_CASE("interpreted MLP attention of several tiles of queries has the gradien
 TEST_CASE("interpreted MLP attention is right where tanh saturates, and where rows are not aligned", "[fast]") {
   check({1, 9, 33, 72, fp16, 60});
   check({1, 3, 5, 513, bf16, 12});
-  check({1, 20, 70, 40, bf16, 2, true, 0, 15});
+  check({1, 20, 70, 40, bf16, 2, true, 0, 1, 15});
   check({2, 9, 33, 64, fp16, 2, true, 2});
   check({1, 9, 3, 64, fp32, 2, true, 4});
 }
@@ -75,7 +77,7 @@ TEST_CASE("whatever is wrong in the kernels of MLP attention is found", "[fast]"
        {{"return !(fabsf(x) <= kMostRaised)", "return false"},
         {"v1 * quick_sigmoid", "v0 * quick_sigmoid"},
         {"kIsFar ? quick_sigmoid(2.0f * (q + k))", "kIsFar ? quick_sigmoid(q + k)"}}},
-      {{1, 9, 70, 40, fp16, 2, true, 0, 15},
+      {{1, 9, 70, 40, fp16, 2, true, 0, 1, 15},
        {{"any_far ? q[i]", "any_far ? 0.0f"}, {"is_raised == any_far", "!is_raised"}}},
       {{300, 65, 2, 1}, {{"of_tiles == split ? 0.0f", "true ? 0.0f"}}},
   }};

@@ -23,6 +23,7 @@ struct AttentionCase {
   double most = 2;        // of a query's or a key's elements
   bool wants_all = true;  // or the gradient of queries only
   int bytes_aside = 0;    // from the beginning of aligned memory to queries and keys
+  int least_blocks = 1;   // of forward
   double far_tile = 1;    // how many times as large elements the keys 32 to 63 have
 };
 
@@ -102,7 +103,7 @@ inline KernelProgram attention_program(const AttentionCase& c, const std::string
   }
   program.add_array(attention_workspace_bytes(given(std::vector<std::byte*>(kPartials + 1))));
   program.nodes = [c, given](ArrayPlaces at) {
-    std::vector<ProgramNode> nodes = attention_nodes(given(at), c.precision, AttentionPass::forward);
+    std::vector<ProgramNode> nodes = attention_nodes(given(at), c.precision, AttentionPass::forward, c.least_blocks);
     for (ProgramNode& node : attention_nodes(given(at), c.precision, AttentionPass::backward)) {
       nodes.push_back(std::move(node));
     }

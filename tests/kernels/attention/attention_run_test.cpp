@@ -16,6 +16,7 @@ TEST_CASE("MLP attention on a GPU has the scores and the gradients of the refere
     for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp32}) {
       AttentionCase c = of_fp16;
       c.precision = precision;
+      c.least_blocks = 264;
       check_attention<DeviceProgram>(c, ++seed, device.architecture);
       DeviceProgram gpu(attention_program(c, device.architecture));
       CHECK(gpu.spill_bytes() == 0);
