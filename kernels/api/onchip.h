@@ -8,16 +8,18 @@
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
  *   training    forward and all gradients of one dense LSTM or GRU layer, in the caller's memory
+ *   attention   scores of MLP attention and their gradients, in the caller's memory
  *   inference   a sparse feed-forward network that runs images, on a GPU or by the CPU reference
  *
- * Only a recurrence and training need a GPU; a program lies in host memory. A library that was built without CUDA has
- * none of these three.
+ * Only a recurrence, training and attention need a GPU; a program lies in host memory. A library that was built without
+ * CUDA has none of these four.
  *
  * Conventions
  *   - Every function returns a status, but for those that destroy.
  *   - What went wrong is written to `error`, which belongs to the caller and may be null.
- *   - No state outside the handles, but for the kernels of training, which stay loaded. Several threads may read a
- *     chip, a matrix or a program at once, or run training; else a handle is used by one thread at a time.
+ *   - No state outside the handles, but for the kernels of training and attention, which stay loaded. Several threads
+ *     may read a chip, a matrix or a program at once, or run training or attention; else a handle is used by one thread
+ *     at a time.
  *   - Handles are independent of what they were made from: destroy them in any order. Null is destroyed silently.
  *   - A struct begins with its size, as the caller knows it: `onchip_fit fit = {sizeof fit};`. The rest is zero or set.
  *   - Device memory is the caller's, but for the kernels' code, which onchip_recurrence_create loads, and what an
@@ -328,6 +330,40 @@ ONCHIP_API onchip_status onchip_training_backward(const onchip_training* trainin
 /* Waits for the stream; not to be captured. ONCHIP_CUDA as above. */
 ONCHIP_API onchip_status onchip_training_check(const onchip_training* training, onchip_stream stream,
                                                onchip_error* error);
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* Scores of MLP attention (additive: Bahdanau, Cho and Bengio, arXiv 1409.0473) and their gradients:
+ *
+ *   scores[b, t, s] = sum over h of v[h] * tanh(q[b, t, h] + k[b, s, h])
+ *
+ * tanh is computed anew in backward; [batch, queries, keys, hidden] is never stored. It is good to 2e-6, sums are in
+ * fp32. Pointers are to device memory, in the precision, row-major, aligned to an element; 16 bytes are read at once
+ * where the rows of q and k begin and end at multiples of 16 bytes. The struct may go when a call returns. */
+typedef struct onchip_attention {
+  size_t struct_bytes;                  /* sizeof(onchip_attention) */
+  int32_t precision;                    /* ONCHIP_FP16, ONCHIP_BF16 or ONCHIP_FP32 */
+  int32_t batch, queries, keys, hidden; /* 1 or more each */
+  const void* q;                        /* [batch, queries, hidden] */
+  const void* k;                        /* [batch, keys, hidden] */
+  const void* v;                        /* [hidden] */
+  void* scores;                         /* [batch, queries, keys]; forward writes */
+  const void* dscores;                  /* gradients of scores; backward reads this, q, k and v */
+  void *dq, *dk, *dv;                   /* gradients, as what they are of; backward writes; null: not wanted */
+  void* workspace; /* of backward, of onchip_attention_workspace_bytes, aligned to 4 bytes; free when it is done */
+} onchip_attention;
+
+/* Of device memory, by the sizes: 4 * batch * hidden for up to 64 queries, else (1 + keys) times that, and, of small
+ * batches, some of these. Pointers are not read. */
+ONCHIP_API onchip_status onchip_attention_workspace_bytes(const onchip_attention* attention, size_t* bytes,
+                                                          onchip_error* error);
+/* Each enqueues a pass. The first call of a device and a precision compiles and loads, which takes a second or two;
+ * then no other sizes do. Waits for nothing and allocates nothing: it may be captured in a graph, which keeps the
+ * pointers. The same bits come out every time. ONCHIP_INVALID for sizes that take more blocks than a launch has. */
+ONCHIP_API onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_stream stream,
+                                                  onchip_error* error);
+ONCHIP_API onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_stream stream,
+                                                   onchip_error* error);
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 

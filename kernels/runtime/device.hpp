@@ -141,6 +141,15 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+// While it lives, what this thread makes or loads is no part of a graph that is captured.
+struct RelaxedCapture {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  RelaxedCapture() { ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode)); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+};
+
 // What is enqueued on a stream, as a CUDA graph: the device goes from node to node without the host.
 class Graph {
  public:

@@ -6,6 +6,7 @@
 
 namespace onchip {
 
+extern const std::string_view kMlpAttentionSource;        // attention/mlp_attention.cu
 extern const std::string_view kSparsePersistentSource;    // sparse/sparse_persistent.cu
 extern const std::string_view kDensePersistentSource;     // dense/dense_persistent.cu
 extern const std::string_view kStateOrderSource;          // recurrent/state_order.cu

@@ -10,15 +10,6 @@
 
 namespace onchip {
 
-// While it lives, what this thread makes or loads is no part of a graph that is captured.
-struct RelaxedCapture {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  RelaxedCapture() { ONCHIP_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode)); }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-};
-
 class GraphSwitch {
  public:
   // Whether CUDA's graphs have it: from 13.0 on, and with a driver of 12.8 or later.

@@ -7,12 +7,15 @@
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
     lstm = onchip.LSTM(512, 512).half().cuda()                                   # trains as torch.nn.LSTM, but faster
+    attention = onchip.MLPAttention(512, 512, 512).half().cuda()                 # additive, without its intermediate
     network = onchip.FeedForward("spdnn:1024x120")                               # on a GPU, or by the CPU reference
     alive = network.categories(images)                                           # images: a NumPy array, 0 and 1
 
 Importing compiles nothing, loads no library and does not import torch. The library is $ONCHIP_LIBRARY, else
 lib/libonchip.so in this package, where pip puts it, else that of build/ above it.
 """
+import importlib
+
 from .api import (
     ApiError,
     Chip,
@@ -45,6 +48,7 @@ __all__ = [
     "GRU",
     "InputError",
     "LSTM",
+    "MLPAttention",
     "Matrix",
     "Program",
     "Recurrence",
@@ -54,6 +58,7 @@ __all__ = [
     "fit",
     "from_torch",
     "largest_hidden",
+    "mlp_scores",
     "pareto",
     "predict",
     "replace",
@@ -62,12 +67,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    if name not in ("GRU", "LSTM", "replace"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import nn  # torch is imported here, not before
+_WITH_TORCH = {"GRU": "nn", "LSTM": "nn", "MLPAttention": "attention", "mlp_scores": "attention", "replace": "nn"}
 
-    return getattr(nn, name)
+
+def __getattr__(name):
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # torch is imported here, not before
+    return getattr(importlib.import_module(f".{_WITH_TORCH[name]}", __name__), name)
 
 
 def from_torch(module, batch=1, **options):

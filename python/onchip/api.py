@@ -424,3 +424,22 @@ class Training(_Handle):
         """Waits for the stream; CudaError if a kernel on the device has given up waiting since the last call, in a replayed graph,
         too. What it should have computed is NaN."""
         _call("onchip_training_check", self._handle, stream or None)
+
+
+def _attention(precision, *sizes, **arrays):
+    return library.Attention(_number(PRECISIONS[:3], precision, "precision"), *sizes, **arrays)
+
+
+def attention_workspace_bytes(precision, batch, queries, keys, hidden):
+    """Of device memory, for a backward of `attention`."""
+    workspace = ctypes.c_size_t()
+    given = _attention(precision, batch, queries, keys, hidden)
+    _call("onchip_attention_workspace_bytes", ctypes.byref(given), ctypes.byref(workspace))
+    return workspace.value
+
+
+def attention(which, stream, precision, batch, queries, keys, hidden, **arrays):
+    """Enqueues a "forward" or a "backward" of MLP attention's scores; may be captured in a graph. arrays: addresses of device
+    memory, by their names in onchip_attention, where their shapes are, too."""
+    given = _attention(precision, batch, queries, keys, hidden, **arrays)
+    _call(f"onchip_attention_{which}", ctypes.byref(given), stream or None)

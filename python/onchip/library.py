@@ -98,6 +98,17 @@ class TrainingArrays(_Sized):
     ] + [("rows", c_int64)]  # fmt: skip
 
 
+class Attention(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("precision", c_int32),
+        ("batch", c_int32),
+        ("queries", c_int32),
+        ("keys", c_int32),
+        ("hidden", c_int32),
+    ] + [(name, c_void_p) for name in ("q", "k", "v", "scores", "dscores", "dq", "dk", "dv", "workspace")]
+
+
 class Images(_Sized):
     _fields_ = [
         ("struct_bytes", c_size_t),
@@ -140,6 +151,9 @@ _FUNCTIONS = {
     "onchip_training_forward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
     "onchip_training_backward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
     "onchip_training_check": [c_void_p, c_void_p, _ERROR],
+    "onchip_attention_workspace_bytes": [POINTER(Attention), POINTER(c_size_t), _ERROR],
+    "onchip_attention_forward": [POINTER(Attention), c_void_p, _ERROR],
+    "onchip_attention_backward": [POINTER(Attention), c_void_p, _ERROR],
     "onchip_inference_create": [c_char_p, c_int32, _HANDLE, _ERROR],
     "onchip_inference_layers": [c_void_p, POINTER(c_int32), _ERROR],
     "onchip_inference_neurons": [c_void_p, c_int32, POINTER(c_int32), _ERROR],
@@ -152,7 +166,7 @@ _DESTROYS = (
     "onchip_inference",
 )  # fmt: skip
 # What only a library that was built with CUDA has.
-_OF_CUDA = ("onchip_program_", "onchip_recurrence_", "onchip_training_")
+_OF_CUDA = ("onchip_program_", "onchip_recurrence_", "onchip_training_", "onchip_attention_")
 
 
 def candidates():

@@ -17,6 +17,35 @@ TEST_CASE("null programs and recurrences are refused, and destroyed", "[fast]") 
   onchip_recurrence_destroy(nullptr);
 }
 
+TEST_CASE("MLP attention says its bytes, and refuses what it cannot do, without a GPU", "[fast]") {
+  auto attention = sized<onchip_attention>();
+  attention.precision = ONCHIP_BF16;
+  attention.batch = 64, attention.queries = 50, attention.keys = 100, attention.hidden = 512;
+  std::size_t bytes = 0;
+  REQUIRE(onchip_attention_workspace_bytes(&attention, &bytes, nullptr) == ONCHIP_OK);
+  CHECK(bytes == 4 * 64 * 512);
+  const auto forward = [&](onchip_error* e) { return onchip_attention_forward(&attention, nullptr, e); };
+  const auto backward = [&](onchip_error* e) { return onchip_attention_backward(&attention, nullptr, e); };
+  CHECK(answer(forward) == "1: 'q' is null");
+  attention.q = attention.k = attention.v = &bytes;
+  CHECK(answer(forward) == "1: 'scores' is null");
+  CHECK(answer(backward) == "1: 'dscores' is null");
+  attention.dscores = &bytes;
+  CHECK(answer(backward) == "1: 'workspace' is null");
+  attention.precision = ONCHIP_FP8;
+  CHECK(answer(forward) == "1: 'precision' is 3; expected 0 to 2");
+  attention.precision = ONCHIP_FP16, attention.keys = 0;
+  CHECK(answer(forward) == "1: 'keys' is 0; expected 1 to 1073741824");
+  attention.scores = &bytes;
+  attention.keys = attention.queries = attention.batch = 1 << 30;
+  CHECK(answer(forward) == "1: an array of these sizes has more than 2^48 elements");
+  attention.workspace = &bytes;
+  attention.keys = attention.queries = 1, attention.batch = 1 << 30, attention.hidden = 200;
+  CHECK(answer(backward) == "1: MLP attention of these sizes takes 7516192768 blocks, more than a launch has");
+  attention.struct_bytes = 4;
+  CHECK_THAT(answer(forward), Catch::Matchers::Contains("'attention' has a struct_bytes of 4"));
+}
+
 TEST_CASE("a program is made and asked without a GPU, and needs nothing that it was made from", "[fast]") {
   const Recurrent network = small(Cell::lstm);
   const SparseMatrix weights = weights_of(network);
