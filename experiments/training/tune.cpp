@@ -96,8 +96,12 @@ std::vector<Timed> time_layer(const Chip& chip, const TunedLayer& layer, const M
     }
   }
   const std::size_t own = ways.size();
-  std::ranges::move(baseline_ways(cudnn_training_candidates(network, training.stack), network, {}, options.say),
-                    std::back_inserter(ways));
+  // Torch's path pads nothing.
+  std::vector<BaselineCandidate> libraries = cudnn_training_candidates(network, training.stack);
+  std::erase_if(libraries, [shape = shape_name(network, network.hidden, network.batch)](const BaselineCandidate& of) {
+    return !of.name.ends_with(shape + " graph");
+  });
+  std::ranges::move(baseline_ways(libraries, network, {}, options.say), std::back_inserter(ways));
   options.say("tuning " + describe(network));
   time_ways(ways, options.timing);
   for (std::size_t i = 0; i < own; ++i) {

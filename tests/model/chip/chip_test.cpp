@@ -357,7 +357,7 @@ TEST_CASE("an interval must be two possible numbers around the value", "[fast]")
       {"[28, 31]", "[nan, 31]", "32:57: 'interval' of 'timing.lds_latency' is not around its value"},
       {"[28, 31]", "[28]", "32:57: 'interval' of 'timing.lds_latency' is an array of 1: expected [low, high]"},
       {"[28, 31]", "2", "32:57: 'interval' of 'timing.lds_latency' is an integer: expected [low, high]"},
-      {"[28, 31]", "[28, \"x\"]", "31:62: 'interval' of 'timing.lds_latency' is a string: expected a number"},
+      {"[28, 31]", "[28, \"x\"]", "32:62: 'interval' of 'timing.lds_latency' is a string: expected a number"},
       {"[28, 31]", "[-28, inf]", "32:57: 'interval' of 'timing.lds_latency' reaches beyond 1 cycles to 10000 cycles"},
   });
 }
