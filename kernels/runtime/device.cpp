@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <sstream>
 
 namespace onchip {
@@ -139,7 +141,9 @@ int device_attribute(cudaDeviceAttr which) {
   return value;
 }
 
-DeviceInfo device_info() {
+namespace {
+
+DeviceInfo ask_device() {
   int driver = 0, runtime = 0, count = 0;
   ONCHIP_CUDA_CHECK(cudaDriverGetVersion(&driver));  // 0 where no driver is installed
   if (driver == 0) {
@@ -163,6 +167,23 @@ DeviceInfo device_info() {
   info.sm_count = properties.multiProcessorCount;
   info.clock_hz = 1e3 * device_attribute(cudaDevAttrClockRate);
   return info;
+}
+
+}  // namespace
+
+DeviceInfo device_info() {
+  static std::mutex mutex;
+  static std::map<int, DeviceInfo> asked;  // what a device is does not change
+  int device = -1;
+  if (cudaGetDevice(&device) != cudaSuccess) {
+    cudaGetLastError();
+    return ask_device();  // says why
+  }
+  const std::lock_guard lock(mutex);
+  if (!asked.contains(device)) {
+    asked.emplace(device, ask_device());
+  }
+  return asked.at(device);
 }
 
 Graph::Graph(cudaStream_t stream, const std::function<void()>& enqueue, std::size_t most_nodes) {
