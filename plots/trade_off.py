@@ -5,7 +5,8 @@ from style import BLUE, GREY, INK, SKY, VERMILION, describe, fail, number, parse
 
 COLUMNS = ["case", "reached", "cost", "chip", "cell", "hidden", "batch", "density", "precision", "step_us"]
 UNITS = [(("shared_memory.", "timing.instruction_cache", "timing.sm_instruction_cache"), 1024, "KiB"),
-         (("l2.size",), 2**20, "MiB"), (("sm.clock",), 1e6, "MHz"), (("dram.", "library.l2_bandwidth"), 1e9, "GB/s"),
+         (("l2.size",), 2**20, "MiB"), (("dram.size",), 2**30, "GiB"), (("sm.clock",), 1e6, "MHz"),
+         (("dram.bandwidth", "library.l2_bandwidth"), 1e9, "GB/s"),
          (("timing.grid_barrier", "library.product", "library.node"), 1e-6, "µs")]
 COUNTS = ("shared_memory.banks",)
 

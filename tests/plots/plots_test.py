@@ -20,6 +20,7 @@ FIGURES = {
     "ablation": ("ablation", ["--data", DATA / "ablation.csv"]),
     "poll_delay": ("poll_delay", ["--data", DATA / "poll_delay.csv"]),
     "families": ("families", ["--data", DATA / "families.csv"]),
+    "training_memory": ("training_memory", ["--data", DATA / "training_memory.csv"]),
     "tornado": ("tornado", ["--data", DATA / "what_if.json"]),
     "trade_off": ("trade_off", ["--data", DATA / "trade_off.csv"]),
     "trade_off_cheapest": ("trade_off", ["--data", DATA / "trade_off_cheapest.csv"]),
