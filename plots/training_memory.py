@@ -26,7 +26,10 @@ def main():
             is_right = ms > 0.55 * max(ms for ms, _ in ways.values())
             axes.annotate(NAMES[way], (ms, mib), xytext=(-7 if is_right else 7, -12 if way == "onchip cells" else 6), textcoords="offset points",
                           ha="right" if is_right else "left", fontsize=8, color=INK)
-        axes.set(xlim=(0, 1.05 * max(ms for ms, _ in ways.values())), ylim=(0, 1.1 * max(mib for _, mib in ways.values())))
+        right, top = 1.05 * max(ms for ms, _ in ways.values()), 1.1 * max(mib for _, mib in ways.values())
+        axes.set(xlim=(0, right), ylim=(0, top))
+        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= right])
+        axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= top])
         axes.grid(True)
         axes.set_title(name, fontsize=8, color=GREY)
         axes.set_xlabel("ms of an iteration")
