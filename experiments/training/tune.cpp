@@ -82,9 +82,7 @@ TunedLayer prepare_layer(const Chip& chip, AskedTraining asked, const DeviceInfo
 std::vector<Timed> time_layer(const Chip& chip, const TunedLayer& layer, const MeasureOptions& options) {
   const Training& training = layer.asked.training;
   const Recurrent& network = training.network;
-  const auto price = [&](const TrainingPlan& plan) {
-    return predict(chip, training, plan).iteration.us / network.steps;
-  };
+  const auto price = [&](const TrainingPlan& plan) { return predict(chip, training, plan).step_us; };
   std::vector<Timed> timed;
   std::vector<Way> ways;
   for (const OwnProgram& own : layer.programs) {

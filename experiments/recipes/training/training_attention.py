@@ -11,6 +11,7 @@ import onchip
 import torch
 from onchip import attention
 from torch.utils.checkpoint import checkpoint
+from training_torch import captured
 
 SIZES = [  # batch, queries, keys, hidden
     (128, 1, 100, 512),
@@ -31,20 +32,6 @@ def ways(compiles):
     if compiles:
         yield "torch compile", torch.compile(attention.formula), True
     yield "onchip", onchip.mlp_scores, True
-
-
-def captured(run):
-    """A graph of what `run` enqueues."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
 
 
 def peak_mib(run):
