@@ -29,20 +29,20 @@ int of_size(std::int64_t size, const char* what) {
 
 // A program's size, its plan, and the numbers of its arrays and kernels.
 //
-// Copies of arrays: where the plan is aligned, of those whose rows are no whole 16 bytes. With lengths products are of
-// packed rows, which are copies of x, where the caller's are padded, and of the h before each step, h0 among them.
+// Copies of arrays: of a dense layer, of those whose rows are no whole 16 bytes. With lengths products are of packed
+// rows, which are copies of x, where the caller's are padded, and of the h before each step, h0 among them.
 struct Builder {
   TrainingSize size;
   Precision precision;
   DenseTrainingPlan plan;
   TrainingArrays arrays;
-  bool launches = true;  // the dense recurrences
+  bool is_dense = true;  // else the recurrences are not launched yet
   int packed = 0, packed_transposed = 0, ring = 0, ring_back = 0, bias_sums = 0, status = 0;
   int ranks = 0, ranks_back = 0, gates = 0, cells = 0;
   int carry = 0;  // between chunks: fp32, and what is exchanged of the state
   std::int64_t chunk_steps = 0;
   // Of x, and then of its gradient; of y; of the weights and their gradients, which chunks add up there, in fp32.
-  int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_dw_ih = 0, copied_dw_hh = 0;
+  int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_w_hh = 0, copied_dw_ih = 0, copied_dw_hh = 0;
   int rank_samples = -1, prepare = 0, forward = 0, recompute = 0, prepare_back = 0, backward = 0, sum_bias = 0,
       copy_back = 0;  // kernels
   // A chunk: whether there are steps before and after it, in the order of the recurrence; the state's carry there.
@@ -51,7 +51,9 @@ struct Builder {
 
   bool has_lengths() const { return size.length_bytes > 0; }
   bool recomputes() const { return plan.stash == Stash::cells; }
-  bool copies_rows() const { return plan.aligned || has_lengths(); }
+  bool copies(std::int64_t columns) const { return is_dense && columns != aligned_columns(columns); }
+  std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
+  bool copies_rows() const { return copies(size.input) || copies(size.hidden) || has_lengths(); }
   bool sums_chunks() const { return has_before || has_after; }
   // The gradient of x is added to that of the first direction; of chunks, which go the other way there, to zeros.
   bool adds_dx() const { return size.directions == 2 && (size.is_reverse || sums_chunks()); }
@@ -75,12 +77,12 @@ struct Products {
   ArrayPlaces at;
   const TrainingRows& given;
   std::int64_t all_rows = p.size.steps * p.size.batch, rows = given.products > 0 ? given.products : all_rows;
-  std::int64_t gate_rows = std::int64_t{info(p.size.cell).gates} * p.size.hidden;
+  std::int64_t gate_columns = p.multiplied(p.size.hidden), gate_rows = info(p.size.cell).gates * gate_columns;
 
-  Matrix gates() const { return {at[p.gates], std::int64_t{kKeptValues} * p.size.hidden}; }
-  bool copies(std::int64_t columns) const { return p.plan.aligned && columns % 8 != 0; }
+  Matrix gates() const { return {at[p.gates], kKeptValues * gate_columns}; }
   bool packs_x() const { return p.has_lengths() && given.packed == 0; }
-  bool copies_x() const { return packs_x() || copies(p.size.input); }
+  bool copies_x() const { return packs_x() || p.copies(p.size.input); }
+  bool copies_weights(std::int64_t columns) const { return p.copies(columns) || p.copies(p.size.hidden); }
 
   // Row-major C [rows, columns] = op(A) op(B) + keep C, which is column-major the product of the transposed in the
   // other order. `a`, `b`: stored transposed.
@@ -104,36 +106,41 @@ struct Products {
     return node;
   }
 
-  // The matrix, or where its copy is.
-  Matrix aligned(Matrix of, std::int64_t columns, int array) const {
-    return copies(columns) ? Matrix{at[array], multiplied(columns)} : of;
+  // Weights, or where their copy is.
+  Matrix weights(int array, std::int64_t columns, int copied) const {
+    return copies_weights(columns) ? Matrix{at[copied], p.multiplied(columns)} : Matrix{at[array], columns};
   }
   Matrix x(int array) const {
     const std::int64_t input = p.size.input;
-    return copies_x() ? Matrix{at[p.copied_x], multiplied(input)} : Matrix{at[array], input};
+    return copies_x() ? Matrix{at[p.copied_x], p.multiplied(input)} : Matrix{at[array], input};
   }
-  // is_needed: for other reasons than that the rows are not aligned.
-  RowCopy copy(const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows, std::int64_t columns,
-               bool is_needed = false) const {
-    if (!copies(columns) && !is_needed) {
+  RowCopy copy(bool is_needed, const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows,
+               std::int64_t columns) const {
+    if (!is_needed) {
       return {};
     }
-    const auto written = static_cast<int>(multiplied(columns));
+    const auto written = static_cast<int>(p.multiplied(columns));
     return {from, at[to], copied_rows, static_cast<int>(stride), written, static_cast<int>(columns), written, 0};
   }
-  RowCopy copy_back(int from, std::byte* to, std::int64_t copied_rows, std::int64_t columns, bool adds,
-                    bool is_needed = false) const {
-    if ((!copies(columns) && !is_needed) || to == nullptr) {
+  RowCopy copy_back(bool is_needed, int from, std::byte* to, std::int64_t copied_rows, std::int64_t columns) const {
+    if (!is_needed || to == nullptr) {
       return {};
     }
     const auto count = static_cast<int>(columns);
-    return {at[from], to, copied_rows, static_cast<int>(multiplied(columns)), count, count, count, adds ? 1 : 0};
+    return {at[from], to, copied_rows, static_cast<int>(p.multiplied(columns)), count, count, count, 0};
+  }
+  RowCopy copy_weights(int array, std::int64_t columns, int copied) const {
+    RowCopy made = copy(copies_weights(columns), at[array], columns, copied, gate_rows, columns);
+    made.map = p.copies(p.size.hidden) ? RowMap::to_gates : RowMap::same;
+    return made;
   }
   // Of a gradient of weights, behind the last chunk.
-  RowCopy copy_sums(int from, std::byte* to, std::int64_t columns, bool adds) const {
-    RowCopy copy = p.has_before ? RowCopy{} : copy_back(from, to, gate_rows, columns, adds, p.sums_chunks());
-    copy.is_fp32 = p.sums_chunks() ? 1 : 0;
-    return copy;
+  RowCopy copy_sums(int from, std::byte* to, std::int64_t columns) const {
+    const bool is_needed = !p.has_before && (copies_weights(columns) || p.sums_chunks());
+    RowCopy made = copy_back(is_needed, from, to, std::int64_t{info(p.size.cell).gates} * p.size.hidden, columns);
+    made.map = p.copies(p.size.hidden) ? RowMap::from_gates : RowMap::same;
+    made.is_fp32 = p.sums_chunks() ? 1 : 0;
+    return made;
   }
   // Of all positions of all samples, to their packed rows or from them.
   RowCopy mapped(RowCopy copy, RowMap map) const {
@@ -142,26 +149,27 @@ struct Products {
     return copy;
   }
   RowCopy copy_x() const {
-    const RowCopy made = copy(at[p.arrays.x], p.size.input, p.copied_x, rows, p.size.input, packs_x());
+    const RowCopy made = copy(copies_x(), at[p.arrays.x], p.size.input, p.copied_x, rows, p.size.input);
     return packs_x() ? mapped(made, RowMap::to_packed) : made;
   }
   RowCopy copy_dx() const {
-    const RowCopy made = copy_back(p.copied_x, at[p.arrays.dx], rows, p.size.input, p.adds_dx(), packs_x());
+    RowCopy made = copy_back(copies_x(), p.copied_x, at[p.arrays.dx], rows, p.size.input);
+    made.adds = p.adds_dx() ? 1 : 0;
     return packs_x() ? mapped(made, RowMap::from_packed) : made;
   }
   RowCopy copy_y() const {
     const std::int64_t hidden = p.size.hidden, more = p.has_before ? p.size.batch : 0;
     const Matrix from = y().from_row(p.size.is_reverse ? 0 : -more);
-    const RowCopy made = copy(from.data, from.leading, p.copied_y, rows + more, hidden, p.has_lengths());
+    const bool is_needed = p.copies(hidden) || p.has_lengths();
+    const RowCopy made = copy(is_needed, from.data, from.leading, p.copied_y, rows + more, hidden);
     return p.has_lengths() ? mapped(made, RowMap::to_later) : made;
   }
   Matrix y() const { return {at[p.arrays.y], std::int64_t{p.size.directions} * p.size.hidden}; }
-  std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
 
   // The gradient of W_hh by some steps. A GRU's last gate has its gradient for W_hh behind that for W_ih.
   void multiply_states(std::vector<ProgramNode>& nodes, const char* label, Matrix c, std::int64_t columns,
                        std::int64_t depth, Matrix of_gates, Matrix states, bool keep) const {
-    const std::int64_t apart = p.size.cell == Cell::gru ? p.size.hidden : 0, first = gate_rows - apart;
+    const std::int64_t apart = p.size.cell == Cell::gru ? gate_columns : 0, first = gate_rows - apart;
     nodes.push_back(multiply(label, c, first, columns, depth, of_gates, true, states, false, keep));
     if (apart > 0) {
       of_gates.data += 2 * gate_rows;
@@ -176,11 +184,11 @@ struct Products {
   };
   Before before_steps() const {
     if (p.has_lengths()) {
-      return {{at[p.copied_y], multiplied(p.size.hidden)}, rows, 0};
+      return {{at[p.copied_y], p.multiplied(p.size.hidden)}, rows, 0};
     }
     const std::int64_t missing = p.has_before ? 0 : p.size.batch;
-    const Matrix all = copies(p.size.hidden) ? Matrix{at[p.copied_y], multiplied(p.size.hidden)}
-                                             : y().from_row(p.size.is_reverse || missing > 0 ? 0 : -p.size.batch);
+    const Matrix all = p.copies(p.size.hidden) ? Matrix{at[p.copied_y], gate_columns}
+                                               : y().from_row(p.size.is_reverse || missing > 0 ? 0 : -p.size.batch);
     return {all.from_row(p.size.is_reverse ? p.size.batch : 0), rows - missing, p.size.is_reverse ? 0 : missing};
   }
   // Those of the very first step, where there is h0.
@@ -190,60 +198,60 @@ struct Products {
 
   // What is added up over chunks, or over all steps at once.
   Matrix sums(int array, std::int64_t columns, int copied) const {
-    return p.sums_chunks() ? Matrix{at[copied], multiplied(columns), 4}
-                           : aligned({at[array], columns}, columns, copied);
+    return p.sums_chunks() ? Matrix{at[copied], p.multiplied(columns), 4} : weights(array, columns, copied);
   }
 
   // dW_hh: of all steps but the first, and that of the first, where its state is not zero.
   void add_recurrent_gradient(std::vector<ProgramNode>& nodes) const {
     const std::int64_t hidden = p.size.hidden;
     const Before before = before_steps();
-    const Matrix to = sums(p.arrays.dw_hh, hidden, p.copied_dw_hh), result{at[p.arrays.dw_hh], hidden};
+    const Matrix to = sums(p.arrays.dw_hh, hidden, p.copied_dw_hh);
     if (before.rows > 0) {
-      multiply_states(nodes, "dW_hh", to, multiplied(hidden), before.rows, gates().from_row(before.first_row),
+      multiply_states(nodes, "dW_hh", to, p.multiplied(hidden), before.rows, gates().from_row(before.first_row),
                       before.states, p.has_after);
     } else if (!has_first() && !p.sums_chunks()) {
-      nodes.push_back(fill_node("dW_hh", result.data, static_cast<std::size_t>(2 * gate_rows * hidden)));
+      nodes.push_back(fill_node("dW_hh", to.data, static_cast<std::size_t>(2 * gate_rows * to.leading)));
     }
-    if (has_first()) {  // copies are added to it, chunks are not
-      multiply_states(nodes, "dW_hh of h0", p.sums_chunks() ? to : result, hidden, p.size.batch, first_gates(), h0(),
-                      p.has_after || (before.rows > 0 && (p.sums_chunks() || !copies(hidden))));
+    if (has_first()) {
+      multiply_states(nodes, "dW_hh of h0", to, hidden, p.size.batch, first_gates(), h0(),
+                      p.has_after || before.rows > 0);
     }
   }
 
   // W_ih x + W_hh h; of a GRU's last gate the second apart, where q is.
   std::vector<ProgramNode> gates_anew() const {
-    const std::int64_t hidden = p.size.hidden, apart = p.size.cell == Cell::gru ? hidden : 0, first = gate_rows - apart;
+    const std::int64_t hidden = p.size.hidden, apart = p.size.cell == Cell::gru ? gate_columns : 0;
+    const std::int64_t first = gate_rows - apart;
     std::vector<ProgramNode> nodes{forward()};
     nodes[0].label = "gates W_ih x";
-    const auto add = [&](Matrix to, std::int64_t of_rows, Matrix states) {
-      const Matrix w_hh{at[p.arrays.w_hh], hidden};
-      nodes.push_back(multiply("gates W_hh h", to, of_rows, first, hidden, states, false, w_hh, true, true));
+    const Matrix w_hh = weights(p.arrays.w_hh, hidden, p.copied_w_hh);
+    const auto add = [&](Matrix to, std::int64_t of_rows, Matrix states, std::int64_t depth) {
+      nodes.push_back(multiply("gates W_hh h", to, of_rows, first, depth, states, false, w_hh, true, true));
       if (apart > 0) {
         to.data += 2 * gate_rows;
         nodes.push_back(
-            multiply("gates W_hh h", to, of_rows, apart, hidden, states, false, w_hh.from_row(first), true, false));
+            multiply("gates W_hh h", to, of_rows, apart, depth, states, false, w_hh.from_row(first), true, false));
       }
     };
     if (const Before before = before_steps(); before.rows > 0) {
-      add(gates().from_row(before.first_row), before.rows, before.states);
+      add(gates().from_row(before.first_row), before.rows, before.states, p.multiplied(hidden));
     }
     if (has_first()) {
-      add(first_gates(), p.size.batch, h0());
+      add(first_gates(), p.size.batch, h0(), hidden);
     }
     return nodes;
   }
 
-  Matrix w_ih() const { return aligned({at[p.arrays.w_ih], p.size.input}, p.size.input, p.copied_w_ih); }
+  Matrix w_ih() const { return weights(p.arrays.w_ih, p.size.input, p.copied_w_ih); }
 
   ProgramNode forward() const {
-    return multiply("W_ih x", gates(), rows, gate_rows, multiplied(p.size.input), x(p.arrays.x), false, w_ih(), true,
+    return multiply("W_ih x", gates(), rows, gate_rows, p.multiplied(p.size.input), x(p.arrays.x), false, w_ih(), true,
                     false);
   }
 
   std::vector<ProgramNode> backward() const {
     const TrainingArrays& a = p.arrays;
-    const std::int64_t columns = multiplied(p.size.input);
+    const std::int64_t columns = p.multiplied(p.size.input);
     std::vector<ProgramNode> nodes;
     if (at[a.dw_ih] != nullptr) {
       nodes.push_back(multiply("dW_ih", sums(a.dw_ih, p.size.input, p.copied_dw_ih), gate_rows, columns, rows, gates(),
@@ -263,17 +271,21 @@ struct Products {
   bool is_packed(bool is_backward) const { return is_backward ? p.has_after : p.has_before; }
   // Before each of them, and behind the last.
   RowCopies before(bool is_backward) const {
-    return {copy_x(),
-            is_packed(is_backward) ? RowCopy{}
-                                   : copy(at[p.arrays.w_ih], p.size.input, p.copied_w_ih, gate_rows, p.size.input),
-            is_backward ? copy_y() : RowCopy{}};
+    RowCopies copies{copy_x()};
+    if (!is_packed(is_backward)) {
+      copies[1] = copy_weights(p.arrays.w_ih, p.size.input, p.copied_w_ih);
+    }
+    if (is_backward) {
+      copies[2] = copy_y();
+    }
+    if (is_backward && p.recomputes() && !is_packed(true)) {
+      copies[3] = copy_weights(p.arrays.w_hh, p.size.hidden, p.copied_w_hh);
+    }
+    return copies;
   }
   RowCopies behind_backward() const {
-    const bool is_first_alone = before_steps().rows == 0 && !p.sums_chunks();
-    return {copy_dx(), copy_sums(p.copied_dw_ih, at[p.arrays.dw_ih], p.size.input, false),
-            is_first_alone
-                ? RowCopy{}
-                : copy_sums(p.copied_dw_hh, at[p.arrays.dw_hh], p.size.hidden, has_first() && !p.sums_chunks())};
+    return {copy_dx(), copy_sums(p.copied_dw_ih, at[p.arrays.dw_ih], p.size.input),
+            copy_sums(p.copied_dw_hh, at[p.arrays.dw_hh], p.size.hidden)};
   }
 };
 
@@ -300,6 +312,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"cell", static_cast<int>(size.cell)},
            {"backward", is_backward},
            {"hidden", size.hidden},
+           {"gate_columns", aligned_columns(size.hidden)},
            {"directions", size.directions},
            {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
@@ -436,7 +449,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
   const auto arguments = [&](bool is_backward) { return this->arguments(at, rows, is_backward); };
   const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
     const RecurrenceShape shape =
-        launches ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward) : RecurrenceShape{};
+        is_dense ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward) : RecurrenceShape{};
     ProgramNode node =
         launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(is_backward));
     node.cooperative = true;
@@ -583,6 +596,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.copied_x = add(memory.copied_x);
   b.copied_y = add(memory.copied_y);
   b.copied_w_ih = add(memory.copied_w_ih);
+  b.copied_w_hh = add(memory.copied_w_hh);
   b.copied_dw_ih = add(memory.copied_dw_ih);
   b.copied_dw_hh = add(memory.copied_dw_hh);
   b.gates = b.recomputes() ? add(memory.chunk_gates) : b.arrays.kept;
@@ -593,13 +607,11 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
     forward_arrays.emplace_back(array, program.arrays[array].bytes);
   }
   const std::int64_t chunk_rows = b.chunk_steps * size.batch;
-  forward_arrays.emplace_back(b.gates, 2 * kKeptValues * chunk_rows * size.hidden);
-  if (b.copies_rows()) {
+  forward_arrays.emplace_back(b.gates, 2 * kKeptValues * chunk_rows * b.multiplied(size.hidden));
+  if (b.copies(size.input) || b.has_lengths()) {
     forward_arrays.emplace_back(b.copied_x, 2 * chunk_rows * aligned_columns(size.input));
   }
-  if (plan.aligned) {
-    forward_arrays.emplace_back(b.copied_w_ih, program.arrays[b.copied_w_ih].bytes);
-  }
+  forward_arrays.emplace_back(b.copied_w_ih, program.arrays[b.copied_w_ih].bytes);
   program.results = b.status;
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at, {}); };
   return {.program = std::move(program),

@@ -38,9 +38,10 @@ struct TrainingArrays {
   int hn = 0, cn = 0;  // [batch, hidden]
   int cells = 0;  // every c, [steps + 1, batch, hidden]; the initial one first, or last of the second direction; with
                   // lengths [steps, batch, hidden] in packed order, without it, and zeros behind the last
-  // What backward needs beside y and cells. Of a stash of gates [steps, batch, 4, hidden], which backward overwrites;
-  // with lengths packed, likewise. Of a stash of cells there are no `cells`, but of an LSTM, behind each chunk but the
-  // last, c in fp32: [chunks - 1, batch, hidden].
+  // What backward needs beside y and cells. Of a stash of gates [steps, batch, 4, hidden], which backward overwrites,
+  // of a dense layer with zeros up to whole 16 bytes behind each gate's units; with lengths packed, likewise. Of a
+  // stash of cells there are no `cells`, but of an LSTM, behind each chunk but the last, c in fp32: [chunks - 1, batch,
+  // hidden].
   int kept = 0;
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
 };

@@ -11,14 +11,16 @@ constexpr std::int64_t kElement = 2, kFloat = 4;
 
 }  // namespace
 
-LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool has_passes) {
+LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool is_dense) {
   const bool has_lengths = size.length_bytes > 0, recomputes = plan.stash == Stash::cells;
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
   const std::int64_t steps = chunk_steps(size, plan), chunks = chunk_count(size, plan);
+  const auto copies = [&](std::int64_t columns) { return is_dense && columns != aligned_columns(columns); };
+  const std::int64_t gate_columns = is_dense ? aligned_columns(size.hidden) : size.hidden;
   LayerMemory m;
   m.cells = recomputes ? 0 : kElement * (size.steps + (has_lengths ? 0 : 1)) * cell;
-  m.kept = recomputes ? kFloat * (chunks - 1) * cell : kElement * kKeptValues * size.steps * state;
-  if (has_passes) {
+  m.kept = recomputes ? kFloat * (chunks - 1) * cell : kElement * kKeptValues * size.steps * size.batch * gate_columns;
+  if (is_dense) {
     const RecurrenceShape forward = recurrence_shape(size, plan.forward, false);
     const RecurrenceShape backward = recurrence_shape(size, plan.backward, true);
     m.packed = static_cast<std::int64_t>(forward.packed_bytes);
@@ -29,20 +31,23 @@ LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan
   }
   m.ranks = has_lengths ? 8 * size.batch + kFloat * (size.steps + 1) : 0;
   m.carry = kFloat * 2 * state;
-  m.chunk_gates = recomputes ? kElement * kKeptValues * steps * state : 0;
+  m.chunk_gates = recomputes ? kElement * kKeptValues * steps * size.batch * gate_columns : 0;
   m.chunk_cells = recomputes ? kElement * (steps + (has_lengths ? 0 : 1)) * cell : 0;
   const bool has_sums = recomputes && chunks > 1;
-  const std::int64_t gate_rows = std::int64_t{info(size.cell).gates} * size.hidden;
+  const std::int64_t gate_rows = info(size.cell).gates * gate_columns;
   const std::int64_t rows = (recomputes ? steps : size.steps) * size.batch;
-  if (plan.aligned || has_lengths) {
+  const std::int64_t w_ih = gate_rows * aligned_columns(size.input), w_hh = gate_rows * aligned_columns(size.hidden);
+  const bool copies_w_ih = copies(size.input) || copies(size.hidden);
+  if (copies(size.input) || has_lengths) {
     m.copied_x = kElement * rows * aligned_columns(size.input);
+  }
+  if (copies(size.hidden) || has_lengths) {
     m.copied_y = kElement * (rows + (has_sums ? size.batch : 0)) * aligned_columns(size.hidden);
   }
-  m.copied_w_ih = plan.aligned ? kElement * gate_rows * aligned_columns(size.input) : 0;
-  if (plan.aligned || has_sums) {
-    m.copied_dw_ih = (has_sums ? kFloat : kElement) * gate_rows * aligned_columns(size.input);
-    m.copied_dw_hh = (has_sums ? kFloat : kElement) * gate_rows * aligned_columns(size.hidden);
-  }
+  m.copied_w_ih = copies_w_ih ? kElement * w_ih : 0;
+  m.copied_w_hh = copies(size.hidden) && recomputes ? kElement * w_hh : 0;
+  m.copied_dw_ih = has_sums ? kFloat * w_ih : copies_w_ih ? kElement * w_ih : 0;
+  m.copied_dw_hh = has_sums ? kFloat * w_hh : copies(size.hidden) ? kElement * w_hh : 0;
   return m;
 }
 
@@ -51,7 +56,7 @@ std::int64_t workspace_bytes(const TrainingSize& size, const DenseTrainingPlan& 
   std::int64_t bytes = 0;
   for (const std::int64_t array :
        {m.packed, m.packed_back, m.ring, m.ring_back, m.bias_sums, m.ranks, m.ranks, m.carry, m.chunk_gates,
-        m.chunk_cells, m.copied_x, m.copied_y, m.copied_w_ih, m.copied_dw_ih, m.copied_dw_hh}) {
+        m.chunk_cells, m.copied_x, m.copied_y, m.copied_w_ih, m.copied_w_hh, m.copied_dw_ih, m.copied_dw_hh}) {
     bytes += (array + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
   }
   return size.directions * bytes + kProductWorkspace;

@@ -17,14 +17,14 @@ struct LayerMemory {
   std::int64_t ranks = 0;                         // of each half
   std::int64_t carry = 0;                         // between chunks
   std::int64_t chunk_gates = 0, chunk_cells = 0;  // of a stash of cells
-  std::int64_t copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_dw_ih = 0, copied_dw_hh = 0;
+  std::int64_t copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_w_hh = 0, copied_dw_ih = 0, copied_dw_hh = 0;
 };
-// Throws InputError for a plan that the kernels do not have. Without passes, of a sparse layer: what both families
-// have.
-LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool has_passes = true);
+// Throws InputError for a plan that the kernels do not have. Of a sparse layer: what both families have.
+LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool is_dense = true);
 
 inline constexpr int kKeptValues = 4;  // of a unit, that forward leaves in the gates: i f g o, or r z n q
-// Of a copy's rows, which are whole 16 bytes.
+// cuBLAS multiplies matrices whose rows are not whole 16 bytes at a third of its rate. So a dense layer multiplies
+// copies of those, and has as many units of each gate in the gates and in the weights that make them.
 constexpr std::int64_t aligned_columns(std::int64_t columns) {
   return (columns + 7) / 8 * 8;
 }

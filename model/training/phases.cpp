@@ -2,6 +2,7 @@
 #include "model/training/phases.hpp"
 
 #include "model/plan/plan_text.hpp"
+#include "model/training/memory.hpp"
 
 #include <type_traits>
 
@@ -21,9 +22,13 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   if constexpr (requires { plan.chunk; }) {
     chunks = recomputes ? static_cast<int>(chunk_count(size_of(training), plan)) : 1;
   }
-  const std::int64_t all_samples = std::int64_t{network.steps} * network.batch, hidden = network.hidden;
+  // As the products are (memory.hpp).
+  const auto multiplied = [](std::int64_t columns) {
+    return std::is_same_v<P, DenseTrainingPlan> ? aligned_columns(columns) : columns;
+  };
+  const std::int64_t all_samples = std::int64_t{network.steps} * network.batch, hidden = multiplied(network.hidden);
   const std::int64_t samples = (all_samples + chunks - 1) / chunks;
-  const std::int64_t rows = network.rows();
+  const std::int64_t rows = info(network.cell).gates * hidden;
   std::vector<Phase> phases;
   const auto product = [&](PhaseKind kind, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
                            std::int64_t depth) {
@@ -39,16 +44,26 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
           {kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1, chunks, how});
     }
   };
-  const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
-  phases.push_back({.kind = PhaseKind::packing, .how = Packing{2 * weights * stack.layers * stack.directions()}});
+  std::int64_t packed = training.mask ? 2 * training.mask->nnz() : 2 * rows * hidden;  // of a layer's direction
+  if (hidden != network.hidden) {
+    packed += all_samples * hidden + rows * hidden;  // copies of y and back of the gradient
+  }
+  packed *= stack.layers;
+  for (int layer = 0; layer < stack.layers; ++layer) {
+    const std::int64_t columns = stack.columns(network, layer);
+    const bool copies_x = columns != multiplied(columns);
+    packed += copies_x ? 3 * all_samples * columns : 0;  // in both passes, and back of its gradient
+    packed += copies_x || hidden != network.hidden ? 3 * rows * columns : 0;
+  }
+  phases.push_back({.kind = PhaseKind::packing, .how = Packing{packed * stack.directions()}});
   for (int layer = 0; layer < stack.layers; ++layer) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      product(PhaseKind::input_product, layer, direction, rows, samples, stack.columns(network, layer));
+      product(PhaseKind::input_product, layer, direction, rows, samples, multiplied(stack.columns(network, layer)));
     }
     recurrence(PhaseKind::forward, layer, plan.forward);
   }
   for (int layer = stack.layers; layer-- > 0;) {
-    const std::int64_t columns = stack.columns(network, layer);
+    const std::int64_t columns = multiplied(stack.columns(network, layer));
     // Of a GRU, the last gate's products with W are others than those with W_ih, and so are their gradients.
     const std::int64_t apart = network.cell == Cell::gru ? hidden : 0;
     for (int direction = 0; recomputes && direction < stack.directions(); ++direction) {

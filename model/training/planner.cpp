@@ -202,22 +202,13 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
 
 namespace {
 
-// Whether copies take less time than they save: cuBLAS multiplies rows that are not whole 16 bytes at a third of its
-// rate.
-bool gains_by_alignment(const TrainingSize& size) {
-  constexpr std::int64_t kFewest = std::int64_t{1}
-                                   << 27;  // multiplications of a product: about 5 us at a third of the rate
-  return (size.input % 8 != 0 || size.hidden % 8 != 0) &&
-         size.steps * size.batch * 4 * size.hidden * std::max(size.input, size.hidden) >= kFewest;
-}
-
 Found<DenseTrainingPlan> choose_dense(const Chip& chip, const TrainingSize& size, Stash stash, int share) {
   const Found<RecurrencePlan> forward = choose_recurrence(chip, size, false, share);
   const Found<RecurrencePlan> backward = choose_recurrence(chip, size, true, share);
   if (!forward || !backward) {
     return Found<DenseTrainingPlan>::nothing(forward ? backward.why() : forward.why());
   }
-  return DenseTrainingPlan{stash, *forward, *backward, share > 1, gains_by_alignment(size)};
+  return DenseTrainingPlan{stash, *forward, *backward, share > 1};
 }
 
 // Both directions beside each other in both passes, or in none: whichever is faster.

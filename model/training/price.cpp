@@ -168,8 +168,7 @@ struct PriceOf {
     const double bytes =
         (is_sparse ? kSparseBytes : 2 * element_bytes(training.network)) * static_cast<double>(packing.elements);
     const double weights = element_bytes(training.network) * training.network.rows() * training.network.hidden;
-    const bool is_in_l2 =
-        phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
+    const bool is_in_l2 = (training.mask ? weights : bytes) <= chip.l2_bytes;
     const double nodes = phase.kind == PhaseKind::packing ? chip.cost[Cost::training_nodes] : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second

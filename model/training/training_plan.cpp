@@ -10,12 +10,10 @@
 namespace onchip {
 namespace {
 
-constexpr std::array kDenseFields{choice<&DenseTrainingPlan::stash>("stash", kStashNames),
-                                  nested<&DenseTrainingPlan::forward>("forward"),
-                                  nested<&DenseTrainingPlan::backward>("backward"),
-                                  number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
-                                  number<&DenseTrainingPlan::aligned>("aligned", 0, 1).usually(0),
-                                  number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0)};
+constexpr std::array kDenseFields{
+    choice<&DenseTrainingPlan::stash>("stash", kStashNames), nested<&DenseTrainingPlan::forward>("forward"),
+    nested<&DenseTrainingPlan::backward>("backward"), number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
+    number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0)};
 constexpr std::array kSparseFields{choice<&SparseTrainingPlan::stash>("stash", kStashNames),
                                    nested<&SparseTrainingPlan::forward>("forward"),
                                    nested<&SparseTrainingPlan::backward>("backward")};

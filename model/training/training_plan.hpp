@@ -37,7 +37,6 @@ struct DenseTrainingPlan {
   Stash stash = Stash::gates;
   RecurrencePlan forward, backward;  // of every layer and direction
   bool beside = false;               // both directions of a layer at once, on half of the SMs each, in both passes
-  bool aligned = false;  // products of copies with rows of whole 16 bytes (kernels/training/training_program.cpp)
   // Where not all gates are kept, those of so many steps are there at a time; 0: as many as usual.
   int chunk = 0;
 

@@ -249,7 +249,7 @@ def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, sta
     where there are no kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, stash, is_inference)
     has_gates = keeps and stash == "gates"
-    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, has_gates)
+    y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, has_gates, mask is None)
     if keeps and not has_gates and not isinstance(layer, str):
         kept = x.new_empty(directions, layer.kept_bytes // x.element_size())
     if isinstance(layer, str):
@@ -260,7 +260,7 @@ def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, sta
     if not keeps and layer.forward_bytes:
         needed = layer.forward_bytes
     elif not keeps:  # with a mask: it does all the same
-        *_, cells, kept = _empty(cell, x, lengths, weights, directions, steps)
+        *_, cells, kept = _empty(cell, x, lengths, weights, directions, steps, is_dense=False)
     workspace, of = torch.empty(needed, dtype=torch.uint8, device=x.device), _Addresses()
     arrays = []
     for direction, (w_ih, w_hh, b_ih, b_hh) in enumerate(_of_directions(weights, directions)):
@@ -274,8 +274,9 @@ def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, sta
     return y, hn, cn, cells, kept
 
 
-def _empty(cell, x, lengths, weights, directions, steps, keeps=True):
+def _empty(cell, x, lengths, weights, directions, steps, keeps=True, is_dense=True):
     rows, hidden = x.shape[:-1], weights[1].shape[1]
+    gate_columns = (hidden + 7) // 8 * 8 if is_dense else hidden  # whole 16 bytes, as kept_bytes of a layer counts them
     batch = lengths.shape[0] if steps else x.shape[1]
     of_c = directions if cell == "lstm" else 0
     of_cells = rows if lengths is not None else (x.shape[0] + 1, batch)
@@ -284,7 +285,7 @@ def _empty(cell, x, lengths, weights, directions, steps, keeps=True):
         x.new_empty(directions, batch, hidden),
         x.new_empty(of_c, batch, hidden),
         x.new_empty(of_c if keeps else 0, *of_cells, hidden),
-        x.new_empty(directions if keeps else 0, *rows, 4 * hidden),
+        x.new_empty(directions if keeps else 0, *rows, 4 * gate_columns),
     )
 
 

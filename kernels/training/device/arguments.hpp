@@ -14,7 +14,9 @@ enum class RowMap : int {
   same,
   to_packed,    // from the caller's; zeros in the rows behind the last that products read, too
   from_packed,  // to the caller's; zeros beyond a sample's end
-  to_later      // from the caller's y to the packed row of the step after it; of a sample's first step there, from h0
+  to_later,     // from the caller's y to the packed row of the step after it; of a sample's first step there, from h0
+  to_gates,     // from [gates][kHidden] to [gates][kGateColumns], with zeros behind each gate's units
+  from_gates    // and back
 };
 
 // Of matrices whose rows are not whole 16 bytes, or lie in another order (rows.cuh).
@@ -28,7 +30,7 @@ struct RowCopy {
   RowMap map = RowMap::same;
   int is_fp32 = 0;  // what is copied from
 };
-constexpr int kMostCopies = 3;  // at once
+constexpr int kMostCopies = 4;  // at once
 
 // Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][batch]. With lengths they are
 // packed, as torch's PackedSequence has them: of one position after another, of each the samples that are there, by
@@ -37,7 +39,7 @@ struct TrainingArguments {
   const void* weights;                 // W_hh, [kCellGates][kHidden][kHidden]; null: they are packed already
   unsigned* packed;                    // the same as the SMs load them
   char* ring;                          // where they exchange states
-  void* gates;                         // rows of [4][kHidden]: W_ih x, then the gates, then their gradients
+  void* gates;                         // rows of [4][kGateColumns]: W_ih x, then the gates, then their gradients
   void *cells, *last_cells;            // LSTM: rows of c, and of c in the step before
   void* output;                        // rows of h; LSTM: only forward; the caller's rows, if they are others
   const void *initial, *initial_cell;  // h0, c0: [batch][kHidden]; LSTM: only forward

@@ -66,7 +66,7 @@ struct Item {
     return static_cast<long long>(row) * kOutputStride + unit;
   }
   __device__ __forceinline__ long long gate_index(int row, int gate) const {
-    return (static_cast<long long>(row) * 4 + gate) * kHidden + unit;
+    return (static_cast<long long>(row) * 4 + gate) * kGateColumns + unit;
   }
   __device__ __forceinline__ char* words(long long state, int sub_batch) const {
     return ring + static_cast<int>(state % kRingSlots) * kRingStride + sub_batch * kStateStride;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before a recurrence, on the device: the fragments of W or its transpose as the SMs load them, and an empty ring; with
-// lengths, rows of the caller's as the products read them.
+// Before a recurrence, on the device: the fragments of W or its transpose as the SMs load them, an empty ring, and rows of
+// the caller's as the products read them.
 //
 //   packed   [kSms] of [kWarps][kRegisterTiles], then [kWarps][kSharedTiles] tiles of [32 lanes] 16 bytes
 #pragma once
@@ -67,6 +67,9 @@ extern "C" __global__ void prepare(const Arguments a) {
   copy_all_rows(a, static_cast<int>(first), static_cast<int>(threads));
   if constexpr (kHasLengths && !kIsBackward) {
     clear_beyond_ends(a, first, threads);
+  }
+  if (!kIsBackward && a.keeps) {
+    clear_behind_q(a, first, threads);
   }
 }
 

@@ -185,27 +185,59 @@ __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long 
     if (!a.keeps) {
       continue;
     }
-    const int written = rows.packed < end_of_products(a) ? kCellGates * kHidden : 0;  // by products of zeros
-    clear_row(static_cast<u16*>(a.gates) + written, 4 * kHidden, 4 * kHidden - written, rows.packed, lane);
+    const int written = rows.packed < end_of_products(a) ? kCellGates * kGateColumns : 0;  // by products of zeros
+    clear_row(static_cast<u16*>(a.gates) + written, 4 * kGateColumns, 4 * kGateColumns - written, rows.packed, lane);
     if constexpr (kCell == kLstm) {
       clear_row(a.cells, kHidden, kHidden, rows.packed, lane);
     }
   }
 }
 
+// Behind a GRU's q, too, whose product is not that of W_ih.
+__device__ __forceinline__ void clear_behind_q(const Arguments& a, long long first, long long threads) {
+  constexpr int kMore = kGateColumns - kHidden;
+  const long long rows = a.packed_rows > 0 ? a.packed_rows : a.steps * a.batch;
+  if constexpr (kCell == kGru && kMore > 0) {
+#pragma unroll 1
+    for (long long i = first; i < rows * kMore; i += threads) {
+      store_element(a.gates, ((i / kMore) * 4 + 3) * kGateColumns + kHidden + i % kMore, 0);
+    }
+  }
+}
+
+__device__ __forceinline__ void copy_weights(RowCopy copy, long long row, int lane) {
+  const long long unit = row % kGateColumns;
+  switch (copy.map) {
+    case RowMap::to_gates:
+      copy.columns = unit < kHidden ? copy.columns : 0;
+      copy_row(copy, row / kGateColumns * kHidden + unit, row, lane);
+      break;
+    case RowMap::from_gates:
+      copy_row(copy, row / kHidden * kGateColumns + row % kHidden, row, lane);
+      break;
+    default:
+      copy_row(copy, row, row, lane);
+  }
+}
+
 // Rows of all copies side by side.
 __device__ __forceinline__ void copy_all_rows(const Arguments& a, int first, int threads) {
-  const long long rows = a.copies[0].rows + a.copies[1].rows + a.copies[2].rows;
+  long long rows = 0;
+#pragma unroll
+  for (const RowCopy& copy : a.copies) {
+    rows += copy.rows;
+  }
 #pragma unroll 1
   for (long long i = first / 32; i < rows; i += threads / 32) {
     long long row = i;
 #pragma unroll
     for (int which = 0; which < onchip::kMostCopies; ++which) {
       if (row >= 0 && row < a.copies[which].rows) {
-        if (!kHasLengths || a.copies[which].map == RowMap::same) {
-          copy_row(a.copies[which], row, row, first % 32);
-        } else {
+        const RowMap map = a.copies[which].map;
+        if (kHasLengths && (map == RowMap::to_packed || map == RowMap::from_packed || map == RowMap::to_later)) {
           copy_mapped_row(a, a.copies[which], row, first % 32);
+        } else {
+          copy_weights(a.copies[which], row, first % 32);
         }
       }
       row -= a.copies[which].rows;

@@ -26,6 +26,7 @@ constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
+constexpr int kGateColumns = ONCHIP_GATE_COLUMNS;  // elements of a gate of a sample: its units, and zeros up to whole 16 bytes
 constexpr int kOutputStride = ONCHIP_DIRECTIONS * kHidden;  // elements of a sample's output, of all directions
 constexpr int kLengthBytes = ONCHIP_LENGTH_BYTES;           // of a sample's length; 0: all have all steps
 constexpr bool kHasLengths = kLengthBytes > 0;

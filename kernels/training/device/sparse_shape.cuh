@@ -21,6 +21,7 @@ constexpr int kCellGates = 4;
 constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
+constexpr int kGateColumns = kHidden;
 constexpr int kOutputStride = kHidden;  // one direction
 constexpr bool kHasLengths = false;
 constexpr int kBlocks = ONCHIP_BLOCKS;
