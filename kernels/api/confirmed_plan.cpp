@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
+#include <thread>
 #include <variant>
 
 namespace onchip {
@@ -96,18 +98,36 @@ struct TrainedLayer {
 // With all tiles in shared memory there is nothing left to move, and so nothing to ask.
 Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const RecurrencePlan& plan, bool is_backward) {
   constexpr int kFewest = 2, kTileStack = 16;  // tiles at least; bytes of a lane, of a tile
+  constexpr unsigned kManyCores = 4;
   const int tiles = recurrence_shape(layer.size, plan, is_backward).tiles;
   const auto room = [&](const RecurrencePlan& pass) {  // of shared memory, for so many more
     const auto taken = static_cast<double>(recurrence_shape(layer.size, pass, is_backward).shared_bytes);
     return static_cast<int>((layer.chip.smem_bytes_per_block.value - taken) / (pass.warps * kTileBytes));
   };
+  std::map<int, std::future<ResourceReport>> compiled;  // by tiles in shared memory
+  const auto begin = [&](const RecurrencePlan& pass) {
+    std::future<ResourceReport>& report = compiled[pass.shared_tiles];
+    if (!report.valid()) {
+      report = std::async(std::launch::async, [&layer, pass, is_backward] {
+        return compile(compile_request(layer.size, layer.precision, pass, is_backward, layer.architecture)).resources;
+      });
+    }
+  };
+  // Often a few tiles are enough. With cores to spare, they are compiled beside the first.
+  RecurrencePlan next = plan;
+  next.shared_tiles += kFewest;
+  if (std::thread::hardware_concurrency() >= kManyCores && next.shared_tiles < tiles && room(next) >= 0) {
+    begin(plan);
+    begin(next);
+  }
   return confirm(
       plan,
       [&](const RecurrencePlan& pass) {
-        return pass.shared_tiles == tiles
-                   ? ResourceReport()
-                   : compile(compile_request(layer.size, layer.precision, pass, is_backward, layer.architecture))
-                         .resources;
+        if (pass.shared_tiles == tiles) {
+          return ResourceReport();
+        }
+        begin(pass);
+        return compiled.at(pass.shared_tiles).get();
       },
       [&](RecurrencePlan pass, const ResourceReport& report) {
         // Seven tenths of what is on the stack: it goes there sooner than it has to.

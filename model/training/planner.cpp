@@ -349,7 +349,7 @@ TrainingPlan with_passes(const Training& training, const PassFields& fields, Sta
                               changed(SparseRecurrencePlan{.samples = training.network.batch}, fields.backward)};
   } else {
     plan = DenseTrainingPlan{stash, changed(RecurrencePlan{}, fields.forward),
-                             changed(RecurrencePlan{}, fields.backward), false, gains_by_alignment(size_of(training))};
+                             changed(RecurrencePlan{}, fields.backward)};
   }
   check(training, plan);
   return plan;

@@ -15,6 +15,7 @@ import concurrent.futures
 import contextlib
 import functools
 import hashlib
+import threading
 import warnings
 from typing import List, Optional, Tuple
 
@@ -26,6 +27,7 @@ from . import api
 PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _CAPTURED = []  # what graphs copy from host memory whenever they run
 _LAYERS = collections.OrderedDict()  # by device, sizes and type: the layer, or why there is none; used last stands last
+_LAYERS_LOCK = threading.Lock()
 _MOST_LAYERS = 256  # each takes 0.2 to 0.4 MB of host memory, and its kernels on the device
 _OF_GRAPHS = set()  # keys of layers that a captured graph replays: they stay for ever
 _LIBRARIES = {}  # by device, sizes and type: why a library is faster
@@ -72,14 +74,28 @@ class Mask:
         return hash(self._digest)
 
 
-def _forget_unused():
-    """The layers used longest ago, but those of graphs, once there are too many. No kernel of theirs may be running."""
-    unused = [key for key in list(_LAYERS)[: len(_LAYERS) - _MOST_LAYERS] if key not in _OF_GRAPHS]
-    for device in {key[0] for key in unused}:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-    for key in unused:
-        del _LAYERS[key]
+def _known(key):
+    """What _LAYERS has of a key, which is now the one used last; or nothing."""
+    with _LAYERS_LOCK:
+        if key not in _LAYERS:
+            return None
+        _LAYERS.move_to_end(key)
+        if key[0].type == "cuda" and _is_capturing():
+            _OF_GRAPHS.add(key)
+        return _LAYERS[key]
+
+
+def _remember(key, layer):
+    """And forgets the layers used longest ago, but those of graphs, once there are too many. No kernel of theirs may be running."""
+    with _LAYERS_LOCK:
+        layer = _LAYERS.setdefault(key, layer)  # another thread's may be there
+        unused = [key for key in list(_LAYERS)[: len(_LAYERS) - _MOST_LAYERS] if key not in _OF_GRAPHS]
+        for device in {key[0] for key in unused}:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+        for key in unused:
+            del _LAYERS[key]
+    return layer
 
 
 def _layer(device, dtype, cell, *sizes):
@@ -87,28 +103,25 @@ def _layer(device, dtype, cell, *sizes):
     given), the stash, and perhaps a Mask; or a sentence that says why there is none."""
     key = (device, dtype, cell, *sizes)
     mask = sizes[7] if len(sizes) > 7 else None
-    if key in _LAYERS:
-        _LAYERS.move_to_end(key)
-        if device.type == "cuda" and _is_capturing():
-            _OF_GRAPHS.add(key)
-    else:
-        with _context(device):
-            if _is_capturing():
-                input, hidden, batch, steps, *_ = sizes
-                raise RuntimeError(
-                    f"the {cell.upper()} of {steps} steps, batch {batch} and sizes {input} and {hidden} has no kernels yet, and "
-                    "they cannot be loaded while a CUDA graph is captured; run it once before"
-                )
-            try:
-                masked = {"mask": mask.matrix} if mask else {}
-                _LAYERS[key] = api.Training(cell, PRECISIONS[dtype], *sizes[:7], **masked)
-            except api.DoesNotFit as problem:
-                _LAYERS[key] = str(problem)
-            except (OSError, api.ApiError) as problem:
-                warnings.warn(f"onchip.{cell.upper()} takes torch's path: {problem}")
-                _LAYERS[key] = str(problem)
-        _forget_unused()
-    return _LAYERS[key]
+    known = _known(key)
+    if known is not None:
+        return known
+    with _context(device):
+        if _is_capturing():
+            input, hidden, batch, steps, *_ = sizes
+            raise RuntimeError(
+                f"the {cell.upper()} of {steps} steps, batch {batch} and sizes {input} and {hidden} has no kernels yet, and "
+                "they cannot be loaded while a CUDA graph is captured; run it once before"
+            )
+        try:
+            masked = {"mask": mask.matrix} if mask else {}
+            layer = api.Training(cell, PRECISIONS[dtype], *sizes[:7], **masked)
+        except api.DoesNotFit as problem:
+            layer = str(problem)
+        except (OSError, api.ApiError) as problem:
+            warnings.warn(f"onchip.{cell.upper()} takes torch's path: {problem}")
+            layer = str(problem)
+    return _remember(key, layer)
 
 
 def _library(device, dtype, is_inference, cell, *sizes):
@@ -160,7 +173,7 @@ def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, stash="ga
 
 def check(device):
     """See LSTM.check."""
-    for key, layer in _LAYERS.items():
+    for key, layer in list(_LAYERS.items()):
         if key[0] == device and not isinstance(layer, str):
             with _context(device):
                 return layer.check(_stream())

@@ -52,7 +52,7 @@ class FakeTraining:
         shapes = {"x": (*of_rows, input), "w_ih": (rows, input), "w_hh": (rows, hidden), "b_ih": (rows,),
                   "b_hh": (rows,), "h0": state, "c0": state, "y": output, "dy": output, "hn": state, "cn": state, "dhn": state,
                   "dcn": state, "db": (rows,), "db_hh": (rows,), "cells": output if length_bytes else (steps + 1, *state),
-                  "kept": ((packed or steps * batch) * 4 * (hidden if self.mask else (hidden + 7) // 8 * 8) if self.stash == "gates" else self.kept_bytes // 8,)}  # fmt: skip
+                  "kept": ((packed or steps * batch) * 4 * (hidden if self.mask is not None else (hidden + 7) // 8 * 8) if self.stash == "gates" else self.kept_bytes // 8,)}  # fmt: skip
         for name in ("x", "w_ih", "w_hh", "h0", "c0"):
             shapes["d" + name] = shapes[name]
 

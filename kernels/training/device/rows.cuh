@@ -195,18 +195,20 @@ __device__ __forceinline__ void clear_beyond_ends(const Arguments& a, long long 
 
 // Behind a GRU's q, too, whose product is not that of W_ih.
 __device__ __forceinline__ void clear_behind_q(const Arguments& a, long long first, long long threads) {
-  constexpr int kMore = kGateColumns - kHidden;
   const long long rows = a.packed_rows > 0 ? a.packed_rows : a.steps * a.batch;
-  if constexpr (kCell == kGru && kMore > 0) {
+  if constexpr (kCell == kGru && kGateColumns > kHidden) {
 #pragma unroll 1
-    for (long long i = first; i < rows * kMore; i += threads) {
-      store_element(a.gates, ((i / kMore) * 4 + 3) * kGateColumns + kHidden + i % kMore, 0);
+    for (long long row = first; row < rows; row += threads) {
+#pragma unroll
+      for (int i = kHidden; i < kGateColumns; ++i) {
+        store_element(a.gates, (row * 4 + 3) * kGateColumns + i, 0);
+      }
     }
   }
 }
 
-__device__ __forceinline__ void copy_weights(RowCopy copy, long long row, int lane) {
-  const long long unit = row % kGateColumns;
+__device__ __forceinline__ void copy_weights(RowCopy copy, int row, int lane) {
+  const int unit = row % kGateColumns;
   switch (copy.map) {
     case RowMap::to_gates:
       copy.columns = unit < kHidden ? copy.columns : 0;
@@ -237,7 +239,7 @@ __device__ __forceinline__ void copy_all_rows(const Arguments& a, int first, int
         if (kHasLengths && (map == RowMap::to_packed || map == RowMap::from_packed || map == RowMap::to_later)) {
           copy_mapped_row(a, a.copies[which], row, first % 32);
         } else {
-          copy_weights(a.copies[which], row, first % 32);
+          copy_weights(a.copies[which], static_cast<int>(row), first % 32);
         }
       }
       row -= a.copies[which].rows;
