@@ -19,7 +19,7 @@ KINDS = {"unfused": Unfused, "cudnn": torch.nn.LSTM, "onchip": onchip.LSTM}
 VOCABULARY, STEPS, LAYERS, DROPOUT, RATE, CLIP = 33278, 35, 2, 0.5, 1.0, 0.2
 MODEL = (650, 32)  # hidden, batch
 GRID = [(hidden, batch) for hidden in (256, 512, 1024, 2048) for batch in (16, 64, 256, 512)]
-TIMED = ("", "_graph", "_recurrent", "_recurrent_graph")
+TIMED = ("iteration", "iteration_graph", "recurrent", "recurrent_graph")
 
 
 class LanguageModel(torch.nn.Module):
@@ -62,7 +62,7 @@ def measured(kinds, dtype, hidden, batch, is_model):
 
 def main():
     columns = [column for name in KINDS for column in
-               (f"{name}_peak_mib", *spread_columns(*(f"{name}{timed}_us" for timed in TIMED)))]  # fmt: skip
+               (f"{name}_peak_mib", *spread_columns(*(f"{name}_{timed}_us" for timed in TIMED)))]  # fmt: skip
     print("device,cell,precision,hidden,batch,steps,layers,vocabulary," + ",".join(columns) + ",path", flush=True)
     cases = [(precision, *MODEL, True) for precision in PRECISIONS]
     cases += [] if "model" in sys.argv[1:] else [("fp16", *sizes, False) for sizes in GRID]
