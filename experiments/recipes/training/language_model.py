@@ -56,8 +56,9 @@ def measured(kinds, dtype, hidden, batch, is_model):
         rnn, recurrent = iteration(KINDS[name], dtype, hidden, batch, STEPS, options) if is_model else (None, None)
         runs += [run if is_model else None, graph_of(run), recurrent, is_model and graph_of(recurrent)]
     times = iter(times_us(runs, *((7, 10) if is_model else (3, 4))))
-    path = run.func.network.lstm.explain()
-    return {name: [most, *(us for _ in TIMED for us in next(times))] for name, most in found.items()}, path
+    lstm = run.func.network.lstm
+    lstm.check()
+    return {name: [most, *(us for _ in TIMED for us in next(times))] for name, most in found.items()}, lstm.explain()
 
 
 def main():

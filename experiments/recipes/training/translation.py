@@ -103,7 +103,9 @@ def of_batch(dtype, batch, steps, mib=math.inf):
         del run
         return of_batch(dtype, min(batch - 64, int(batch * mib / most) // 64 * 64), steps, mib)
     plain, graph = times_us([run, graph_of(run)], 5, 5)
-    return batch, samples_per_s(batch, plain[0], graph[0]), most, run.func.network.decoder.explain()
+    decoder = run.func.network.decoder
+    decoder.check()
+    return batch, samples_per_s(batch, plain[0], graph[0]), most, decoder.explain()
 
 
 def main():
@@ -120,8 +122,8 @@ def main():
             kept = [kept_mib(module, run) for module in (network.attention, network.encoder, network.decoder)]
             memory[way] = most, scores_peak_mib(way, dtype, steps), kept[0], kept[1] + kept[2]
             runs += [run, graph_of(run)]
-        times = iter(times_us(runs, 5, 5))
-        values = []
+        times, values = iter(times_us(runs, 5, 5)), []
+        network.decoder.check()
         for way in WAYS:
             of = plain, graph = next(times), next(times)
             values += [us and us / 1e3 for part in of for us in part] + [samples_per_s(BATCH, plain[0], graph[0]), *memory[way]]
