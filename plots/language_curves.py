@@ -6,6 +6,7 @@ import statistics
 from style import BLUE, GREEN, GREY, INK, VERMILION, fail, number, parser, plt, read_csv, save, write_dump
 
 WAYS = {"nn.LSTM": (VERMILION, "-"), "onchip gates": (BLUE, "--"), "onchip cells": (GREEN, ":")}
+TICKS = (50, 75, 100, 125, 150, 200, 250, 300, 400, 500, 700, 1000)
 COLUMNS = ["device", "precision", "way", "seed", "iteration", "perplexity", "best_perplexity"]
 
 
@@ -18,7 +19,7 @@ def main():
     for row in rows:
         of = curves.setdefault(row["precision"], {}).setdefault(row["way"], {})
         of.setdefault(int(row["iteration"]), []).append(number(row, "perplexity"))
-    best = number(rows[0], "best_perplexity")
+    best, most = number(rows[0], "best_perplexity"), max(number(row, "perplexity") for row in rows)
 
     figure, all_axes = plt.subplots(1, len(curves), figsize=(7.2, 3.3), squeeze=False, sharey=True)
     for axes, (precision, ways) in zip(all_axes[0], curves.items()):
@@ -32,10 +33,12 @@ def main():
         axes.axhline(best, color=INK, linewidth=0.8)
         axes.annotate(f"best possible, {best:.1f}", (iterations[0], best), xytext=(0, -10), textcoords="offset points", fontsize=8, color=INK)
         axes.set_yscale("log")
+        axes.set_ylim(0.85 * best, 1.05 * most)
+        axes.set_yticks([tick for tick in TICKS if 0.85 * best <= tick <= 1.05 * most], minor=False)
         axes.yaxis.set_major_formatter(plt.FormatStrFormatter("%d"))
-        axes.yaxis.set_minor_formatter(plt.FormatStrFormatter("%d"))
-        axes.tick_params(which="both", labelsize=8)
-        axes.set_ylim(0.85 * best)
+        axes.yaxis.set_minor_locator(plt.NullLocator())
+        axes.set_xticks(iterations[1::2])
+        axes.grid(True)
         axes.set_title(f"{precision}; bands: {max(map(len, of.values()))} seeds", fontsize=8, color=GREY)
         axes.set_xlabel("iterations")
     all_axes[0, 0].set_ylabel("perplexity on held-out text")
