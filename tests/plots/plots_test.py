@@ -21,6 +21,8 @@ FIGURES = {
     "poll_delay": ("poll_delay", ["--data", DATA / "poll_delay.csv"]),
     "families": ("families", ["--data", DATA / "families.csv"]),
     "training_memory": ("training_memory", ["--data", DATA / "training_memory.csv"]),
+    "training_grid": ("training_grid", ["--data", DATA / "training_grid.csv", "--more", DATA / "training_grid_more.csv"]),
+    "training_grid_of_one": ("training_grid", ["--data", DATA / "training_grid.csv"]),
     "tornado": ("tornado", ["--data", DATA / "what_if.json"]),
     "trade_off": ("trade_off", ["--data", DATA / "trade_off.csv"]),
     "trade_off_cheapest": ("trade_off", ["--data", DATA / "trade_off_cheapest.csv"]),
