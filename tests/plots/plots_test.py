@@ -23,6 +23,7 @@ FIGURES = {
     "training_memory": ("training_memory", ["--data", DATA / "training_memory.csv"]),
     "training_grid": ("training_grid", ["--data", DATA / "training_grid.csv", "--more", DATA / "training_grid_more.csv"]),
     "training_grid_of_one": ("training_grid", ["--data", DATA / "training_grid.csv"]),
+    "regret": ("regret", ["--data", DATA / "regret.csv"]),
     "tornado": ("tornado", ["--data", DATA / "what_if.json"]),
     "trade_off": ("trade_off", ["--data", DATA / "trade_off.csv"]),
     "trade_off_cheapest": ("trade_off", ["--data", DATA / "trade_off_cheapest.csv"]),
