@@ -42,7 +42,7 @@ def loss(network, words):
 
 def measured(kinds, dtype, hidden, batch, is_model):
     """By kind: the most MiB, and times of TIMED; and on what onchip ran."""
-    words, found, runs = torch.randint(VOCABULARY, (STEPS + 1, batch), device="cuda"), {}, []
+    words, found, runs, trainings = torch.randint(VOCABULARY, (STEPS + 1, batch), device="cuda"), {}, [], []
 
     def training(kind):
         torch.manual_seed(1)
@@ -52,6 +52,7 @@ def measured(kinds, dtype, hidden, batch, is_model):
 
     for name in kinds:
         run, found[name] = footprint(lambda name=name: training(KINDS[name]))
+        trainings.append(run)  # a graph reads its weights
         options = {"num_layers": LAYERS, "dropout": DROPOUT}
         rnn, recurrent = iteration(KINDS[name], dtype, hidden, batch, STEPS, options) if is_model else (None, None)
         runs += [run if is_model else None, graph_of(run), recurrent, is_model and graph_of(recurrent)]

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the products of layouts.py read by hardware counter: each of 8 steps once below ncu, which needs the rights to read
 counters. A CSV, with sums over all launches of a product: MiB read from and written to device memory, MiB that L2 was asked for,
-the percentage of these that hit, and launches. L2 has nothing of a product before its first launch, and ncu leaves caches alone;
-the program runs anew for each pass of counters. A claim reads the first row of a size, that of the recurrent product.
+the percentage of these that hit, and launches. L2 has nothing of a product before its first launch, and ncu leaves caches alone.
+A claim reads the first row of a size, that of the recurrent product.
 
 FILE gets what ncu says, with the name of each launch's kernel; if it is there, it is only read. About a minute on a GPU.
   PYTHONPATH=python experiments/recipes/training/layouts_counters.py FILE > experiments/data/h200/layouts_counters.csv"""
@@ -24,7 +24,7 @@ SECTORS_PER_MIB = 2**15
 def run_ncu(file):
     program = pathlib.Path(__file__).with_name("layouts.py")
     command = ["ncu", "--csv", "--nvtx", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
-               "--replay-mode", "application", "--profile-from-start", "off", "--metrics", ",".join(COUNTERS)]  # fmt: skip
+               "--profile-from-start", "off", "--metrics", ",".join(COUNTERS)]  # fmt: skip
     ran = subprocess.run([*command, sys.executable, program, "--marked"], stdout=subprocess.PIPE, text=True, check=False)
     if ran.returncode != 0:
         sys.exit(f"ncu ended with exit status {ran.returncode}:\n{ran.stdout[-2000:]}")
