@@ -121,21 +121,25 @@ std::filesystem::path data_folder() {
   return shipped_folder("data", "ONCHIP_DATA", ONCHIP_DATA_DIR).path;
 }
 
+using RowsOfFile = const std::vector<MeasuredRow>*;
+
 // The fastest row that computes the network in this way, or, of a capacity, the largest one; null if there is none. Of
 // a dense library, if there is none of the network's density, that of another.
-const MeasuredRow* find_row(const std::vector<MeasuredRow>& rows, const Recurrent& network, const RecipeWay& way) {
+const MeasuredRow* find_row(std::span<const RowsOfFile> files, const Recurrent& network, const RecipeWay& way) {
   const MeasuredRow* found = nullptr;
   for (const bool whatever_density : {false, true}) {
-    for (const MeasuredRow& row : rows) {
-      Recurrent asked = network;
-      asked.hidden = way.is_capacity ? row.network.hidden : network.hidden;
-      asked.density = way.density.value_or(network.density);
-      if (!is_of(row, asked, whatever_density) || !is_way(row, way)) {
-        continue;
+    for (const RowsOfFile rows : files) {
+      for (const MeasuredRow& row : *rows) {
+        Recurrent asked = network;
+        asked.hidden = way.is_capacity ? row.network.hidden : network.hidden;
+        asked.density = way.density.value_or(network.density);
+        if (!is_of(row, asked, whatever_density) || !is_way(row, way)) {
+          continue;
+        }
+        const bool is_better = found == nullptr || (way.is_capacity ? row.network.hidden > found->network.hidden
+                                                                    : row.step_us < found->step_us);
+        found = is_better ? &row : found;
       }
-      const bool is_better = found == nullptr || (way.is_capacity ? row.network.hidden > found->network.hidden
-                                                                  : row.step_us < found->step_us);
-      found = is_better ? &row : found;
     }
     if (found != nullptr) {
       break;
@@ -361,11 +365,14 @@ struct Sources {
   std::string chip;  // that was measured
   bool is_renewed = false;
   std::vector<std::filesystem::path> files;
-  std::vector<const std::vector<MeasuredRow>*> rows;  // of recurrent networks, file by file
+  std::vector<RowsOfFile> rows;  // of recurrent networks, file by file
 
+  // Those of a recipe come first to last; the first one that has a row of a network and way says it. Those measured
+  // anew are of all claims, each row in the file of the first claim that asked for it.
   const MeasuredRow* find(const Recurrent& network, const RecipeWay& way) const {
-    for (const auto* of : rows) {
-      if (const MeasuredRow* row = find_row(*of, network, way)) {
+    const std::size_t together = is_renewed ? std::max<std::size_t>(rows.size(), 1) : 1;
+    for (std::size_t i = 0; i < rows.size(); i += together) {
+      if (const MeasuredRow* row = find_row(std::span(rows).subspan(i, together), network, way)) {
         return row;
       }
     }
@@ -373,7 +380,6 @@ struct Sources {
   }
 };
 
-// The recipe's files come first to last; the first one that has a row of a network and way says it.
 Sources sources(const Recipe& recipe, MeasuredRows& measured, const std::optional<Renewed>& renewed) {
   Sources sources;
   sources.is_renewed = renewed && (!has_columns(recipe) || std::ranges::any_of(renewed->files, [&](const auto& file) {

@@ -44,18 +44,17 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
           {kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1, chunks, how});
     }
   };
-  std::int64_t packed = training.mask ? 2 * training.mask->nnz() : 2 * rows * hidden;  // of a layer's direction
-  if (hidden != network.hidden) {
-    packed += all_samples * hidden + rows * hidden;  // copies of y and back of the gradient
-  }
-  packed *= stack.layers;
+  const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
+  std::int64_t copied = 0;  // for a direction of each layer
   for (int layer = 0; layer < stack.layers; ++layer) {
     const std::int64_t columns = stack.columns(network, layer);
-    const bool copies_x = columns != multiplied(columns);
-    packed += copies_x ? 3 * all_samples * columns : 0;  // in both passes, and back of its gradient
-    packed += copies_x || hidden != network.hidden ? 3 * rows * columns : 0;
+    const bool copies_x = columns != multiplied(columns), copies_y = hidden != network.hidden;
+    copied += copies_x ? 3 * all_samples * columns : 0;  // in both passes, and back of its gradient
+    copied += copies_y ? all_samples * hidden + rows * hidden : 0;
+    copied += copies_x || copies_y ? 3 * rows * columns : 0;
   }
-  phases.push_back({.kind = PhaseKind::packing, .how = Packing{packed * stack.directions()}});
+  phases.push_back({.kind = PhaseKind::packing,
+                    .how = Packing{2 * weights * stack.layers * stack.directions(), copied * stack.directions()}});
   for (int layer = 0; layer < stack.layers; ++layer) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::input_product, layer, direction, rows, samples, multiplied(stack.columns(network, layer)));
@@ -113,7 +112,8 @@ std::string how_text(const Phase& phase) {
   return std::visit(
       []<typename How>(const How& how) {
         if constexpr (std::is_same_v<How, Packing>) {
-          return "elements=" + std::to_string(how.elements);
+          return "elements=" + std::to_string(how.elements) +
+                 (how.copied > 0 ? " copied=" + std::to_string(how.copied) : "");
         } else if constexpr (std::is_same_v<How, ProductSize>) {
           return "rows=" + std::to_string(how.rows) + " columns=" + std::to_string(how.columns) +
                  " depth=" + std::to_string(how.depth) + ' ' + std::string(info(how.precision).name);

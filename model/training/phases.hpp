@@ -51,6 +51,7 @@ constexpr std::string_view name(PhaseKind kind) {
 // Elements that are read and written.
 struct Packing {
   std::int64_t elements = 0;  // of W and W^T, all layers and directions; masked: of dW; of a chunk's gates and c
+  std::int64_t copied = 0;    // of arrays whose rows are not whole 16 bytes, and back
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 

@@ -348,8 +348,8 @@ TrainingPlan with_passes(const Training& training, const PassFields& fields, Sta
     plan = SparseTrainingPlan{stash, changed(SparseRecurrencePlan{.samples = training.network.batch}, fields.forward),
                               changed(SparseRecurrencePlan{.samples = training.network.batch}, fields.backward)};
   } else {
-    plan = DenseTrainingPlan{stash, changed(RecurrencePlan{}, fields.forward),
-                             changed(RecurrencePlan{}, fields.backward)};
+    plan =
+        DenseTrainingPlan{stash, changed(RecurrencePlan{}, fields.forward), changed(RecurrencePlan{}, fields.backward)};
   }
   check(training, plan);
   return plan;

@@ -84,7 +84,8 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const
 PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int columns) {
   constexpr int kMostPersistent = 1024, kPersistentSamples = 32;
   const CostValues& cost = chip.cost;
-  const bool is_persistent = network.cell == Cell::lstm && network.precision == Precision::fp16 &&
+  const bool is_aligned = network.hidden == aligned_columns(network.hidden);  // frameworks pad nothing
+  const bool is_persistent = is_aligned && network.cell == Cell::lstm && network.precision == Precision::fp16 &&
                              network.hidden <= kMostPersistent && network.batch <= kPersistentSamples;
   const double values = 1.0 * network.rows() * network.batch;
   const double weights = element_bytes(network) * network.rows() * network.hidden;
@@ -97,7 +98,8 @@ PhasePrice cudnn_step_price(const Chip& chip, const Recurrent& network, int colu
           chip.library_product_seconds +
       2 * weights_seconds(chip, weights) +
       (is_persistent ? 0 : cost[Cost::cudnn_training_value_bytes] * values) / chip.library_l2_bytes_per_second +
-      (is_persistent ? 1 : cost[Cost::cudnn_training_multiplications]) * multiplying;
+      (is_persistent ? 1 : cost[Cost::cudnn_training_multiplications]) *
+          (is_aligned ? 1 : cost[Cost::cudnn_training_unaligned]) * multiplying;
   if (const auto small = cudnn_small_seconds(chip, network)) {
     seconds = std::min(seconds, *small * (1 + cost[Cost::cudnn_training_small] * (network.batch - 1)));
   }
@@ -168,12 +170,15 @@ struct PriceOf {
     const double bytes =
         (is_sparse ? kSparseBytes : 2 * element_bytes(training.network)) * static_cast<double>(packing.elements);
     const double weights = element_bytes(training.network) * training.network.rows() * training.network.hidden;
-    const bool is_in_l2 = (training.mask ? weights : bytes) <= chip.l2_bytes;
+    const double copied = 2 * element_bytes(training.network) * static_cast<double>(packing.copied);
+    const bool is_in_l2 =
+        phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
     const double nodes = phase.kind == PhaseKind::packing ? chip.cost[Cost::training_nodes] : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
-                                                      : chip.dram_bytes_per_second * chip.library_dram_share));
-    price.bytes = std::llround(bytes);
+                                                      : chip.dram_bytes_per_second * chip.library_dram_share) +
+                                    chip.cost[Cost::training_copies] * copied / chip.library_l2_bytes_per_second);
+    price.bytes = std::llround(bytes + copied);
     return price;
   }
   PhasePrice operator()(const ProductSize& size) const {

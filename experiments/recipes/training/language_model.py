@@ -3,9 +3,9 @@
 """EcoRNN's language model, an iteration of training: embedding, two LSTM layers, softmax over the 33,278 words of Wikitext-2,
 dropout before, between and after the layers, SGD with clipped gradients. A CSV of us, interleaved medians with the least and the
 most, of the iteration and of the recurrent layers alone, plain and in a CUDA graph, and of the most MiB, by one kernel for each
-operation (without dropout between the layers), torch.nn.LSTM (cuDNN) and onchip.LSTM. First the model, then, of a graph alone,
-other hidden sizes and batches, which `model` leaves out.
-  PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/language_model.py [model] > FILE.csv"""
+operation (without dropout between the layers), torch.nn.LSTM (cuDNN) and onchip.LSTM. With `grid`, of a graph alone, other
+hidden sizes and batches, too.
+  PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/language_model.py [grid] > FILE.csv"""
 import functools
 import sys
 
@@ -67,7 +67,7 @@ def main():
                (f"{name}_peak_mib", *spread_columns(*(f"{name}_{timed}_us" for timed in TIMED)))]  # fmt: skip
     print("device,cell,precision,hidden,batch,steps,layers,vocabulary," + ",".join(columns) + ",path", flush=True)
     cases = [(precision, *MODEL, True) for precision in PRECISIONS]
-    cases += [] if "model" in sys.argv[1:] else [("fp16", *sizes, False) for sizes in GRID]
+    cases += [("fp16", *sizes, False) for sizes in GRID] if "grid" in sys.argv[1:] else []
     for precision, hidden, batch, is_model in cases:
         found, path = {}, "out of memory"
         try:

@@ -7,14 +7,13 @@ innermost in the last two, as in EcoRNN (Zheng and Pekhimenko, 2018):
   thb     [T, H, B], Y^T = W X^T: N, N with m = B, n = 4H. All steps at once are a strided batched product, as steps are outside;
           the gradient of W is a product for each step, added up by beta = 1.
   htb     [H, T, B], the same with rows T * B apart (ld). All steps are one product, and so is the gradient of W.
-Row-major matrices are cuBLAS's transposes. Each has a dimension of stride 1 and results go to out=, so that torch copies none;
-layouts_counters.py counts the launches.
+Row-major matrices are cuBLAS's transposes. Each has a dimension of stride 1 and results go to out=, so that torch copies none.
 
 The products, in us per step: recurrent_product, W h of 64 steps one after another in a CUDA graph (h is given; without the cell,
 nothing runs between them); input_product, W x of all steps at once; weight_product, the gradient of W over all steps. Of these two
 a graph has up to 16 copies. Results are compared with the first layout's. A CSV: medians of interleaved rounds, least and most.
 
-About a minute on a GPU. With --marked it runs each product of 8 steps once, for layouts_counters.py.
+About a minute on a GPU.
   PYTHONPATH=python experiments/recipes/training/layouts.py > experiments/data/h200/layouts.csv"""
 import statistics
 import sys
@@ -26,8 +25,7 @@ TYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "b
 TOLERANCES = {"fp32": 3e-5, "tf32": 4e-3, "fp16": 1e-2, "bf16": 5e-2}  # of the largest element
 SIZES = [(hidden, batch) for hidden in (512, 650, 1024, 2048, 4096) for batch in (16, 32, 64, 128)]
 CASES = [(precision, *size) for precision in ("fp32", "tf32", "fp16") for size in SIZES] + [("bf16", 1024, 64)]
-COUNTED = [(precision, hidden, batch) for precision in ("fp32", "fp16") for hidden in (512, 1024, 4096) for batch in (32, 128)]
-STEPS, COUNTED_STEPS, ROUNDS = 64, 8, 8
+STEPS, ROUNDS = 64, 8
 PRODUCTS = ("recurrent_product", "input_product", "weight_product")
 KEY = "device,cell,precision,hidden,batch,steps,layers,product"
 
@@ -83,7 +81,7 @@ def require_alike(runs, tolerance, case):
             sys.exit(f"{case}: {name} is off by {error:.2g} of the largest element")
 
 
-def times():
+def main():
     print(f"{KEY},{','.join(f'{name}_{kind}' for name in LAYOUTS for kind in ('us', 'low_us', 'high_us'))}")
     for precision, hidden, batch in CASES:
         for product, runs in made(precision, hidden, batch, STEPS).items():
@@ -95,21 +93,5 @@ def times():
             print(case + "".join(f",{statistics.median(of):.4g},{min(of):.4g},{max(of):.4g}" for of in zip(*rounds)), flush=True)
 
 
-def run_marked():
-    more_than_l2 = torch.ones(2**26, device="cuda")  # 256 MiB; read, so that L2 has nothing to write back
-    for precision, hidden, batch in COUNTED:
-        for product, runs in made(precision, hidden, batch, COUNTED_STEPS).items():
-            for name, (run, _) in runs.items():
-                run()
-                more_than_l2.sum()
-                torch.cuda.synchronize()
-                torch.cuda.profiler.start()
-                torch.cuda.nvtx.range_push(f"layouts|{precision}|{hidden}|{batch}|{product}|{name}|")
-                run()
-                torch.cuda.synchronize()
-                torch.cuda.nvtx.range_pop()
-                torch.cuda.profiler.stop()
-
-
 if __name__ == "__main__":
-    run_marked() if sys.argv[1:] == ["--marked"] else times()
+    main()

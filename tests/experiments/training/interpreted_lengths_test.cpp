@@ -95,7 +95,8 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[slow]") {
 
 TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
   const Cell cell = GENERATE(Cell::lstm, Cell::gru);
-  const TrainingSize size{.input = 6, .hidden = 16, .batch = 5, .steps = 6, .cell = cell, .length_bytes = 4};
+  const int hidden = cell == Cell::lstm ? 16 : 13;
+  const TrainingSize size{.input = 6, .hidden = hidden, .batch = 5, .steps = 6, .cell = cell, .length_bytes = 4};
   TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
   in.lengths = {3, 6, 1, 5, 3};
   const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
@@ -129,7 +130,8 @@ TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
     CHECK_FALSE(writes_all(
         with_change(training.program, "clear_row(a.cells, kHidden, kHidden", "clear_row(a.cells, kHidden, 0", source)));
   } else {
-    CHECK_FALSE(writes_all(with_change(training.program, "4 * kHidden - written", "0", source)));
+    CHECK_FALSE(writes_all(with_change(training.program, "4 * kGateColumns - written", "0", source)));
+    CHECK_FALSE(writes_all(with_change(training.program, "clear_behind_q(a, first, threads);", ";", source)));
   }
   CHECK(writes_all(packed_program(training, size, in), true));
 }
