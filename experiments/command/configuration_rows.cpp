@@ -71,7 +71,7 @@ Configuration read_configuration_row(const CsvReader& file, std::size_t row, boo
       configuration.mask = parse_mask(file.text(row, "mask"));
     }
     check(network);
-    if (has("plan")) {
+    if (has("plan") && otherwise == nullptr) {
       configuration.plan = parse_recurrent_plan(file.text(row, "plan"));
     } else if (has("family")) {
       configuration.constraints.family = find_family(file.text(row, "family")).name;

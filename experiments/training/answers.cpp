@@ -93,6 +93,9 @@ AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   question.stack.input = words("input").empty() ? 0 : static_cast<int>(read_whole(file, row, "input"));
   question.constraints.fields = {words("plan_forward"), words("plan_backward")};
   try {
+    if (!words("plan").empty()) {
+      question.constraints.plan = parse_training_plan(words("plan"));
+    }
     check(question.configuration);
     return asked_of(question);
   } catch (const InputError& error) {

@@ -234,9 +234,9 @@ Columns<ScoredRow> training_columns(bool ablates) {
   return columns;
 }
 
-// Whether a file's rows are of training steps.
+// Whether a file's rows are of training steps, as measure writes them, or tune.
 bool has_trainings(const CsvReader& file) {
-  return file.has("plan_forward") && file.has("plan_backward") && file.has("us");
+  return file.has("us") && ((file.has("plan_forward") && file.has("plan_backward")) || file.has("rank"));
 }
 
 // Rows of kernels, whose way is both plans, and the fastest of cuDNN's of each network; us per step. Throws InputError
@@ -244,12 +244,16 @@ bool has_trainings(const CsvReader& file) {
 std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip, std::span<const Ablation> ablations) {
   std::vector<ScoredRow> rows;
   for (std::size_t i = 0; i < file.size(); ++i) {
-    const std::string library = file.text(i, "library").substr(0, file.text(i, "library").find(' '));
-    if (file.text(i, "us").empty() ||
-        (library != kKernelRows && (library != kCudnnRows || file.text(i, "best") != "true"))) {
+    if (file.text(i, "us").empty()) {
       continue;
     }
     const AskedTraining asked = read_training_row(file, i);
+    const std::optional<TrainingPlan>& tuned = asked.constraints.plan;
+    const std::string library = tuned ? std::string(is_on_chip(*tuned) ? kKernelRows : kCudnnRows)
+                                      : file.text(i, "library").substr(0, file.text(i, "library").find(' '));
+    if (library != kKernelRows && (library != kCudnnRows || !(tuned || file.text(i, "best") == "true"))) {
+      continue;
+    }
     const Training& training = asked.training;
     ScoredRow row{.chip = chip.name,
                   .network = describe(training.network) + ", " + std::to_string(training.network.steps) +
@@ -259,8 +263,10 @@ std::vector<ScoredRow> read_trainings(const CsvReader& file, const Chip& chip, s
                   .is_library = library == kCudnnRows};
     const double measured = measured_time(file, i, "us");
     try {
-      TrainingPlan plan = CudnnTrainingPlan{};
-      if (library == kKernelRows) {
+      TrainingPlan plan = tuned.value_or(CudnnTrainingPlan{});
+      if (tuned && library == kKernelRows) {
+        row.way = to_string(plan);
+      } else if (library == kKernelRows) {
         const PassFields& fields = asked.constraints.fields;
         row.way = fields.forward + " | " + fields.backward;
         plan = with_passes(training, fields);

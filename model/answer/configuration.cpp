@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <tuple>
 #include <utility>
 
 namespace onchip {
@@ -105,9 +109,48 @@ MaskKind expected_mask(const Configuration& configuration) {
   return is_two_four ? MaskKind::two_four : MaskKind::uniform;
 }
 
+namespace {
+
+// Of generated masks, those asked for last: rows of a sweep over chips, and both sides of a comparison, have the same.
+RowProfile profile_of_generated(const Configuration& configuration) {
+  constexpr std::size_t kMostBytes = 128 << 20;  // of all, but for the last one
+  const Recurrent& network = configuration.network;
+  const bool may_underflow = network.precision == Precision::fp8;  // else no value is zero
+  using Key = std::tuple<int, int, double, std::uint64_t, MaskKind, bool>;
+  const Key key{network.rows(), network.hidden, network.density, configuration.seed, configuration.mask, may_underflow};
+  static std::mutex mutex;
+  static std::deque<std::pair<Key, RowProfile>> last;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = std::ranges::find(last, key, &std::pair<Key, RowProfile>::first); known != last.end()) {
+      std::rotate(known, known + 1, last.end());
+      return last.back().second;
+    }
+  }
+  RowProfile profile =
+      RowProfile::from_matrix(may_underflow ? *recurrent_matrix(configuration)
+                                            : generate_pattern(network.rows(), network.hidden, network.density,
+                                                               configuration.seed, configuration.mask));
+  const std::lock_guard lock(mutex);
+  last.emplace_back(key, profile);
+  const auto bytes = [](const auto& one) { return one.second.words()->of_span.size() * sizeof(std::uint16_t); };
+  std::size_t all = 0;
+  for (const auto& one : last) {
+    all += bytes(one);
+  }
+  for (; last.size() > 1 && all > kMostBytes; last.pop_front()) {
+    all -= bytes(last.front());
+  }
+  return profile;
+}
+
+}  // namespace
+
 RowProfile row_profile(const Configuration& configuration) {
-  return has_exact_rows(configuration) ? RowProfile::from_matrix(*recurrent_matrix(configuration))
-                                       : RowProfile::uniform(configuration.network, expected_mask(configuration));
+  if (!has_exact_rows(configuration)) {
+    return RowProfile::uniform(configuration.network, expected_mask(configuration));
+  }
+  return configuration.weights ? RowProfile::from_matrix(*configuration.weights) : profile_of_generated(configuration);
 }
 
 RowProfile row_profile(const Configuration& configuration, const SparseMatrix& matrix) {

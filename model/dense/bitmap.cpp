@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -45,26 +44,35 @@ std::int64_t floor_sum(std::int64_t n, std::int64_t m, std::int64_t a, std::int6
 
 std::vector<int> stream_lengths(const DenseGeometry& geometry, const WordMask& mask) {
   const int units = geometry.units_per_sm, gates = geometry.gates;
-  const int row_tiles_of_sm = geometry.row_tiles, spans_of_warp = geometry.warp_spans;
+  const int row_tiles = geometry.row_tiles, spans_of_warp = geometry.warp_spans;
   const std::vector<char> in_shared = tiles_in_shared(geometry);
+  // Of a span of a warp and a tile of rows, [spans_of_warp, row_tiles]: the words of both halves that are in shared
+  // memory. Lane c of a row has those of columns 8 c ... 8 c + 7, two of each half.
+  std::vector<unsigned> words(static_cast<std::size_t>(spans_of_warp) * row_tiles);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t tile = i / row_tiles * 2 * row_tiles + i % row_tiles;
+    words[i] = (in_shared[tile] ? 0x3333U : 0) | (in_shared[tile + row_tiles] ? 0xccccU : 0);
+  }
   std::vector<int> lengths(static_cast<std::size_t>(geometry.sms) * geometry.threads);
   for (int row = 0; row < geometry.network.rows(); ++row) {
     const int gate = row / geometry.network.hidden, unit = row % geometry.network.hidden;
     const int row_of_sm = unit % units * gates + gate;
-    int* const of_sm =
-        lengths.data() + static_cast<std::size_t>(unit / units) * geometry.threads + row_of_sm % 16 / 2 * 4;
+    int* lanes = lengths.data() + static_cast<std::size_t>(unit / units) * geometry.threads + row_of_sm % 16 / 2 * 4;
     const std::uint16_t* const spans = mask.of_span.data() + static_cast<std::size_t>(row) * mask.spans;
-    for (int span = 0; span < mask.spans; ++span) {
-      if (spans[span] == 0) {
-        continue;
+    for (int first = 0; first < mask.spans; first += spans_of_warp, lanes += kWarp) {
+      const int count = std::min(spans_of_warp, mask.spans - first);
+      unsigned even = 0, odd = 0;  // lanes 0 and 2, and 1 and 3, in 16 bits each
+      for (int i = 0; i < count; ++i) {
+        const unsigned there = spans[first + i] & words[static_cast<std::size_t>(i) * row_tiles + row_of_sm / 16];
+        const unsigned pairs = there - (there >> 1 & 0x5555U);               // bits, two by two
+        const unsigned counts = (pairs & 0x3333U) + (pairs >> 2 & 0x3333U);  // four by four
+        even += (counts & 0x000fU) | (counts & 0x0f00U) << 8;
+        odd += (counts >> 4 & 0x000fU) | (counts >> 4 & 0x0f00U) << 8;
       }
-      int* const lanes = of_sm + span / spans_of_warp * kWarp;
-      const int tile = span % spans_of_warp * 2 * row_tiles_of_sm + row_of_sm / 16;
-      // Lane c of the row has the words of columns 8 c ... 8 c + 7, two of each half.
-      const unsigned words = (in_shared[tile] ? 0x3333u : 0) | (in_shared[tile + row_tiles_of_sm] ? 0xccccu : 0);
-      for (int c = 0; c < 4; ++c) {
-        lanes[c] += std::popcount(spans[span] & words & 15u << (4 * c));
-      }
+      lanes[0] += static_cast<int>(even & 0xffffU);
+      lanes[1] += static_cast<int>(odd & 0xffffU);
+      lanes[2] += static_cast<int>(even >> 16);
+      lanes[3] += static_cast<int>(odd >> 16);
     }
   }
   return lengths;

@@ -146,8 +146,11 @@ std::array<double, 3> two_four_shares(double density) {
   return {1 / all, 4 * r / all, 6 * square / all};
 }
 
-SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
-                           MaskKind kind) {
+namespace {
+
+// `draw(count, random, values)`: appends the values of a row.
+template <typename Draw>
+SparseMatrix generate(int rows, int columns, double density, std::uint64_t seed, MaskKind kind, const Draw& draw) {
   check_size("rows", rows);
   check_size("columns", columns);
   if (!(density >= 0 && density <= 1)) {
@@ -186,15 +189,32 @@ SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t 
                                                  : draw_columns(columns, chance[row], random, row_columns.data());
     matrix.column.insert(matrix.column.end(), row_columns.begin(), row_columns.begin() + count);
     matrix.row_begin.push_back(matrix.nnz());
-    const double bound = std::sqrt(3.0 / count);  // the variance of a uniform number on (-b, b) is b^2 / 3
-    for (int i = 0; i < count; ++i) {
-      matrix.value.push_back(draw_value(bound, precision, random));
-    }
+    draw(count, random, matrix.value);
   }
+  return matrix;
+}
+
+}  // namespace
+
+SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
+                           MaskKind kind) {
+  SparseMatrix matrix =
+      generate(rows, columns, density, seed, kind, [&](int count, Random& random, std::vector<float>& values) {
+        const double bound = std::sqrt(3.0 / count);  // the variance of a uniform number on (-b, b) is b^2 / 3
+        for (int i = 0; i < count; ++i) {
+          values.push_back(draw_value(bound, precision, random));
+        }
+      });
   if (precision == Precision::fp8) {  // the others are rounded as they are drawn
     round_weights(matrix, precision);
   }
   return matrix;
+}
+
+SparseMatrix generate_pattern(int rows, int columns, double density, std::uint64_t seed, MaskKind kind) {
+  return generate(rows, columns, density, seed, kind, [](int count, Random&, std::vector<float>& values) {
+    values.insert(values.end(), static_cast<std::size_t>(count), 1.0F);
+  });
 }
 
 std::optional<CrowdedGroup> find_crowded_group(const SparseMatrix& matrix) {

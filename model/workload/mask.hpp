@@ -49,6 +49,9 @@ constexpr std::string_view name(MaskKind mask) {
 // two, or InputError. A last group that is not whole is a whole one without what lies beyond the matrix.
 SparseMatrix generate_mask(int rows, int columns, double density, std::uint64_t seed, Precision precision,
                            MaskKind kind = MaskKind::uniform);
+// The same elements, each of the value 1, in half the time.
+SparseMatrix generate_pattern(int rows, int columns, double density, std::uint64_t seed,
+                              MaskKind kind = MaskKind::uniform);
 
 // Throws InputError if no 2:4 mask is so dense: above 0.5.
 void check_two_four_density(double density);

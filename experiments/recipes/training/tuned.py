@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `onchip tune` found: how much slower than the fastest of what was timed the model's choice is (regret), among its own
-three plans and beside cuDNN, and how far prices are off, by whether rows of gates are whole 16 bytes.
+three plans and beside cuDNN, by the prices at the time. `onchip validate` says how far prices are off.
   experiments/recipes/training/tuned.py experiments/data/h200/tuned.csv"""
 import csv
 import itertools
 import statistics
 import sys
 
-DOUBT, GATES = 0.08, {"lstm": 4, "gru": 3}  # kLibraryDoubt of model/answer/training/training.hpp
+DOUBT = 0.08  # kLibraryDoubt of model/answer/training/training.hpp
 SHAPE = ("cell", "hidden", "batch", "steps", "precision", "input")
 
 
@@ -18,16 +18,14 @@ def percent(shares):
 
 def main():
     rows = [row for row in csv.DictReader(open(sys.argv[1])) if row["us"]]
-    among_own, beside_cudnn, faster, errors = [], [], [], {True: [], False: []}
-    for shape, layer in itertools.groupby(rows, lambda row: [row[name] for name in SHAPE]):
+    among_own, beside_cudnn, faster = [], [], []
+    for _, layer in itertools.groupby(rows, lambda row: [row[name] for name in SHAPE]):
         layer = list(layer)
         own, library = ([row for row in layer if row["rank"].isdigit() == is_own] for is_own in (True, False))
         if not own:
             continue
         us = [float(row["us"]) for row in own]
         among_own.append(us[0] / min(us) - 1)
-        is_whole = GATES[shape[0]] * int(shape[1]) % 8 == 0
-        errors[is_whole].append(abs(float(own[0]["predicted_us"]) / us[0] - 1))
         if library:
             library_us = float(library[0]["us"])
             takes_own = float(own[0]["predicted_us"]) <= (1 - DOUBT) * float(library[0]["predicted_us"])
@@ -37,8 +35,6 @@ def main():
     print(f"the model's choice, cuDNN among them, by               {percent(beside_cudnn)}")
     print(f"cuDNN, unpadded, in a graph, takes {statistics.geometric_mean(faster):.2f} times as long as the fastest plan, "
           f"{min(faster):.2f} at least")
-    for is_whole, of in errors.items():
-        print(f"prices are off, rows of gates {'of' if is_whole else 'not of'} whole 16 bytes: {percent(of)}")
 
 
 if __name__ == "__main__":

@@ -255,7 +255,7 @@ class Candidates {
   SparseShape& shape_of(const Branch& branch) {
     auto& shape = shape_by_number_[branch.shape];
     if (!shape) {
-      shape.emplace(network_, branch.plan, rows_);
+      shape.emplace(network_, branch.plan, rows_, lengths_);
     }
     return *shape;
   }
@@ -312,6 +312,7 @@ class Candidates {
   const Consider<SparsePlan>& consider_;
   std::vector<Branch> branches_;
   std::map<int, std::optional<SparseShape>> shape_by_number_;
+  GroupLengths lengths_{rows_};
   int last_threads_ = 0;
   bool any_ = false;  // a shape, looked at or not worth it
   // Of the shape that branches are added of.

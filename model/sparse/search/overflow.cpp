@@ -20,26 +20,14 @@ constexpr double kOverflowMargin = 1.02;  // a real mask's fullest SM over that 
 // Slots of the longest rows over those of the median ones: worth overflow, or splits.
 constexpr double kWorthEvening = 1.1;
 
-Fills filled_slots(const SparseGeometry& geometry, const RowProfile& rows) {
-  constexpr Fills::size_type kFills = 3;
-  constexpr std::array<double, kFills> kShareBelow{0.0, 0.5, 0.85};  // of the rows
-  constexpr int kSamples = 256;
+Fills filled_slots(const SparseGeometry& geometry, GroupLengths& lengths) {
   Fills fills{geometry.slots, geometry.slots, geometry.slots};
-  const int gates = rows.gates();
-  const int units_per_rank = geometry.groups() * geometry.sms;
-  std::vector<int> lengths;
-  for (int r = 0; r < geometry.rows_per_group && geometry.storage != Storage::dense; ++r) {
-    const int first = std::min(rows.units(), r / gates * units_per_rank);
-    const int last = std::min(rows.units(), first + units_per_rank);
-    lengths.clear();
-    for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
-      lengths.push_back(rows.length(rank, r % gates));
-    }
-    std::ranges::sort(lengths);
-    for (std::size_t fill = 0; fill < kFills; ++fill) {
-      const auto below = static_cast<std::size_t>(kShareBelow[fill] * static_cast<double>(lengths.size()));
-      const int filled = lengths.empty() ? 0 : lengths[below] / geometry.lanes_per_row;
-      fills[fill][r] = std::min(fills[fill][r], filled);
+  if (geometry.storage != Storage::dense) {
+    const auto of_rows = lengths.of(geometry.groups() * geometry.sms, geometry.rows_per_group);
+    for (int r = 0; r < geometry.rows_per_group; ++r) {
+      for (std::size_t fill = 0; fill < fills.size(); ++fill) {
+        fills[fill][r] = std::min(fills[fill][r], of_rows[r][fill] / geometry.lanes_per_row);
+      }
     }
   }
   const int whole = geometry.bundle.slots;
@@ -189,9 +177,37 @@ Overflow Overflows::of(const SparseGeometry& geometry) {
   return known != known_.end() ? known->second : known_.emplace_back(key, overflow_of(geometry, rows_, exact_)).second;
 }
 
-SparseShape::SparseShape(const Recurrent& network, const SparsePlan& plan, const RowProfile& profile)
+std::span<const GroupLengths::Lengths> GroupLengths::of(int groups, int rows_per_group) {
+  constexpr Lengths::size_type kShares = 3;
+  constexpr std::array<double, kShares> kShareBelow{0.0, 0.5, 0.85};  // of the rows
+  constexpr int kSamples = 256;
+  const int gates = rows_.gates();
+  std::vector<Lengths>& known = known_[groups];
+  for (int r = static_cast<int>(known.size()); r < rows_per_group; ++r) {
+    const int first = std::min(rows_.units(), r / gates * groups), last = std::min(rows_.units(), first + groups);
+    lengths_.clear();
+    for (int rank = first; rank < last; rank += std::max(1, (last - first) / kSamples)) {
+      lengths_.push_back(rows_.length(rank, r % gates));
+    }
+    Lengths& lengths = known.emplace_back();
+    auto end = lengths_.end();  // behind what may be less than the last length that was found
+    for (std::size_t share = kShares; share-- > 0 && !lengths_.empty();) {
+      const auto at =
+          lengths_.begin() + static_cast<std::ptrdiff_t>(kShareBelow[share] * static_cast<double>(lengths_.size()));
+      if (at < end) {
+        std::nth_element(lengths_.begin(), at, end);
+        end = at;
+      }
+      lengths[share] = *at;
+    }
+  }
+  return known;
+}
+
+SparseShape::SparseShape(const Recurrent& network, const SparsePlan& plan, const RowProfile& profile,
+                         GroupLengths& lengths)
     : rows(profile),
-      fills(filled_slots(SparseGeometry(network, plan), profile)),
+      fills(filled_slots(SparseGeometry(network, plan), lengths)),
       overflows(profile, /*exact=*/false),
       long_rows(has_long_rows(profile)) {}
 

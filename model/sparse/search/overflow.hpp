@@ -8,7 +8,10 @@
 #include "model/sparse/search/row_splits.hpp"
 
 #include <array>
+#include <map>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,10 +38,28 @@ class Overflows {
   std::vector<std::pair<Key, Overflow>> known_;
 };
 
+// How long the rows of groups are, by their number in the group: the lengths that none of them, half of them and most
+// of them are below. Many shapes have groups of the same units.
+class GroupLengths {
+ public:
+  using Lengths = std::array<int, std::tuple_size_v<Fills>>;
+
+  // `rows` must outlive it.
+  explicit GroupLengths(const RowProfile& rows) : rows_(rows) {}
+
+  // Of so many groups on all SMs.
+  std::span<const Lengths> of(int groups, int rows_per_group);
+
+ private:
+  const RowProfile& rows_;
+  std::map<int, std::vector<Lengths>> known_;
+  std::vector<int> lengths_;  // of one number, for the memory that it has
+};
+
 // What the variants of a shape have in common.
 struct SparseShape {
   // `profile` must outlive it.
-  SparseShape(const Recurrent& network, const SparsePlan& plan, const RowProfile& profile);
+  SparseShape(const Recurrent& network, const SparsePlan& plan, const RowProfile& profile, GroupLengths& lengths);
 
   // The ways to split its long rows.
   const std::vector<SplitChoice>& splits(const SparseGeometry& geometry);

@@ -133,6 +133,24 @@ TEST_CASE("what is measured anew is asked as measure takes it, claim by claim", 
   CHECK(kinds.size() == 5);
 }
 
+TEST_CASE("a capacity that was measured anew is the largest of all claims' rows", "[fast]") {
+  const Folder folder;
+  const std::string data = ONCHIP_SOURCE_DIR "/experiments/data/", no_gpu = "CUDA_VISIBLE_DEVICES=-1";
+  const std::string command = "reproduce sweep_size size_3x --chip h200 --measure " + (folder / "").string();
+  for (int file = 0; file < 3; ++file) {  // the first claim's have smaller networks, which are looked at first
+    const std::string asked = run(command, no_gpu).err;
+    CAPTURE(asked);
+    const std::size_t at = asked.find("onchip: measuring ") + 18;
+    const std::string name = asked.substr(at, asked.find('\n', at) - at);
+    REQUIRE(name.starts_with(file < 2 ? "sweep_size" : "size_3x"));
+    std::filesystem::copy(data + (file < 2 ? "h200/validation.csv" : "h100_sxm/capacity.csv"),
+                          folder / (name + ".csv"));
+    std::filesystem::copy(data + "h200/validation.manifest.json", folder / (name + ".manifest.json"));
+  }
+  const Json claims = Json::parse(run(command + " --format json", no_gpu).out).at("claims");
+  CHECK(claims.at(1).at("measured").at("counted").get<double>() == Approx(5.718).epsilon(0.001));
+}
+
 TEST_CASE("inferences and trainings that were measured anew stand beside the claims, others say why not",
           "[fast][long]") {
   const Folder folder;

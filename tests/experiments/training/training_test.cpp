@@ -125,6 +125,16 @@ TEST_CASE("regression: sparse training steps take about as long as predicted", "
   }
 }
 
+TEST_CASE("regression: layers drawn at random train about as fast as predicted, and the chosen plan is the fastest",
+          "[fast]") {
+  const std::string tuned = ONCHIP_SOURCE_DIR "/experiments/data/h200/tuned.csv";
+  const Json json = run_json("validate " + tuned);
+  CHECK(json["points"] == 78);
+  CHECK(json["mape_percent"].get<double>() < 8);
+  CHECK(json["kendall_tau"].get<double>() > 0.92);
+  CHECK(says(run("validate " + tuned).out, "in 26 of 26 networks"));
+}
+
 TEST_CASE("a sparse training step is predicted, and what was printed is predicted again", "[fast]") {
   const std::string train = "predict --mode train --cell lstm --hidden 1024 --batch 16 --density 0.1 --chip h200 ";
   const Json first = run_json(train);
