@@ -81,8 +81,8 @@ class _OnChip:
 
     def stash_(self, stash):
         """What forward keeps for backward beside its output: "gates", all of them, or "cells", an LSTM's state now and then, from
-        which backward computes the gates of some steps at a time again. Under torch.compile, and after sparse_(), it is the
-        gates. Returns the module."""
+        which backward computes the gates of some steps at a time again, also where cuDNN is faster. Under torch.compile, and
+        after sparse_(), it is the gates. Returns the module."""
         if stash not in api.STASHES:
             raise ValueError(f"stash is {stash!r}; expected one of {', '.join(api.STASHES)}")
         self._stash, self._memory = stash, None
@@ -90,7 +90,7 @@ class _OnChip:
 
     def memory_(self, budget):
         """Keeps the gates where an iteration of this module then takes at most so much device memory beside its input and weights,
-        and else the cells; warns where these take more, too. budget: bytes, or a text such as "8 GiB". Returns the module."""
+        and else the cells, but not cuDNN; warns where these take more, too. budget: bytes, or a text such as "8 GiB". Returns the module."""
         self._memory, self._stash = _bytes(budget), "gates"
         return self
 
@@ -269,9 +269,10 @@ class _OnChip:
             stash = "gates"
         for input, mask in dict.fromkeys(zip(inputs, masks)):
             sizes = (input, *of_sequences, stash)
-            # cuDNN has no gradients of a module that evaluates.
+            # cuDNN has no gradients of a module that evaluates, and keeps more than who wants less memory has asked for.
             is_inference = not torch.is_grad_enabled()
-            may_be = not mask and (self.training or is_inference), is_inference
+            is_bounded = stash == "cells" or self._memory is not None
+            may_be = not mask and (is_inference or (self.training and not is_bounded)), is_inference
             is_there, text = recurrent_layer.plan(x.device, x.dtype, *may_be, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text

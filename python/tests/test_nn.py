@@ -97,7 +97,10 @@ class SameGradients(Same):
             self.assertRegex(fast.explain(), "^torch: cuDNN is chosen")
             fast.eval()(input)  # it has no gradients there
             self.assertRegex(fast.explain(), "^on the chip")
-        fast.train()
+            for less in (fast.train().stash_("cells"), fast.memory_("1 TiB")):  # it keeps more
+                less(input)
+                self.assertRegex(fast.explain(), "^on the chip")
+        fast.stash_("gates")
         with torch.backends.cudnn.flags(enabled=False):
             again, _ = fast(input)
             self.assertRegex(fast.explain(), "^on the chip")
