@@ -4,6 +4,7 @@
 #include "kernels/runtime/cubin.hpp"
 #include "kernels/runtime/cubin_cache.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/library.hpp"
 #include "kernels/runtime/significant_text.hpp"
 #include "model/base/error.hpp"
 #include "model/base/number.hpp"
@@ -24,11 +25,31 @@ namespace onchip {
 
 namespace {
 
-void check_nvrtc(nvrtcResult status, std::string_view what) {
-  if (status != NVRTC_SUCCESS) {
-    throw CudaError(std::string(what) + ": " + nvrtcGetErrorString(status));
+#define ONCHIP_NVRTC_FUNCTIONS(X) \
+  X(nvrtcCompileProgram)          \
+  X(nvrtcCreateProgram)           \
+  X(nvrtcDestroyProgram)          \
+  X(nvrtcGetCUBIN)                \
+  X(nvrtcGetCUBINSize)            \
+  X(nvrtcGetErrorString)          \
+  X(nvrtcGetNumSupportedArchs)    \
+  X(nvrtcGetPTX)                  \
+  X(nvrtcGetPTXSize)              \
+  X(nvrtcGetProgramLog)           \
+  X(nvrtcGetProgramLogSize)       \
+  X(nvrtcGetSupportedArchs)       \
+  X(nvrtcVersion)
+
+struct Nvrtc : SharedLibrary {
+  ONCHIP_NVRTC_FUNCTIONS(ONCHIP_DECLARE)
+
+  Nvrtc() : SharedLibrary("ONCHIP_NVRTC", "libnvrtc.so." + std::to_string(CUDART_VERSION / 1000)) {
+    ONCHIP_NVRTC_FUNCTIONS(ONCHIP_LOAD)
   }
-}
+};
+
+using Calls = LibraryCalls<Nvrtc, NVRTC_SUCCESS, &Nvrtc::nvrtcGetErrorString>;
+#define ONCHIP_NVRTC_CALL(function, ...) Calls::check(Calls::library().function(__VA_ARGS__), #function)
 
 // ---- what ptxas says ------------------------------------------------------------------------------------------------
 
@@ -100,9 +121,9 @@ class Program {
  public:
   Program(const CompileRequest& request) {
     const std::string source(request.source), file = std::string(request.name) + ".cu";
-    check_nvrtc(nvrtcCreateProgram(&program_, source.c_str(), file.c_str(), 0, nullptr, nullptr), "nvrtcCreateProgram");
+    ONCHIP_NVRTC_CALL(nvrtcCreateProgram, &program_, source.c_str(), file.c_str(), 0, nullptr, nullptr);
   }
-  ~Program() { nvrtcDestroyProgram(&program_); }
+  ~Program() { nvrtc_.nvrtcDestroyProgram(&program_); }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -111,19 +132,20 @@ class Program {
   template <typename Container>
   Container get(nvrtcResult (*size_of)(nvrtcProgram, std::size_t*), nvrtcResult (*copy)(nvrtcProgram, char*)) const {
     std::size_t size = 0;
-    check_nvrtc(size_of(program_, &size), "a size of NVRTC's");
+    Calls::check(size_of(program_, &size), "a size of NVRTC's");
     Container bytes(size, '\0');
-    check_nvrtc(copy(program_, bytes.data()), "what NVRTC has compiled");
+    Calls::check(copy(program_, bytes.data()), "what NVRTC has compiled");
     if constexpr (std::is_same_v<Container, std::string>) {
       bytes.erase(std::min(bytes.find('\0'), bytes.size()));
     }
     return bytes;
   }
-  std::string log() const { return get<std::string>(nvrtcGetProgramLogSize, nvrtcGetProgramLog); }
-  std::string ptx() const { return get<std::string>(nvrtcGetPTXSize, nvrtcGetPTX); }
-  std::vector<char> cubin() const { return get<std::vector<char>>(nvrtcGetCUBINSize, nvrtcGetCUBIN); }
+  std::string log() const { return get<std::string>(nvrtc_.nvrtcGetProgramLogSize, nvrtc_.nvrtcGetProgramLog); }
+  std::string ptx() const { return get<std::string>(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
+  std::vector<char> cubin() const { return get<std::vector<char>>(nvrtc_.nvrtcGetCUBINSize, nvrtc_.nvrtcGetCUBIN); }
 
  private:
+  const Nvrtc& nvrtc_ = Calls::library();
   nvrtcProgram program_ = nullptr;
 };
 
@@ -133,11 +155,12 @@ std::string run_program(Program& program, const CompileRequest& request, const s
   for (const std::string& option : options) {
     arguments.push_back(option.c_str());
   }
-  const nvrtcResult status = nvrtcCompileProgram(program.get(), static_cast<int>(arguments.size()), arguments.data());
+  const nvrtcResult status =
+      Calls::library().nvrtcCompileProgram(program.get(), static_cast<int>(arguments.size()), arguments.data());
   std::string log = program.log();
   if (status != NVRTC_SUCCESS) {
     throw CudaError("'" + std::string(request.name) + "' does not compile for " + request.architecture + " (" +
-                    nvrtcGetErrorString(status) + "):\n" + log);
+                    Calls::library().nvrtcGetErrorString(status) + "):\n" + log);
   }
   return log;
 }
@@ -188,11 +211,12 @@ std::string version_in_ptx() {
 
 std::string find_version() {
   int major = 0, minor = 0;
-  check_nvrtc(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  ONCHIP_NVRTC_CALL(nvrtcVersion, &major, &minor);
   std::string version = std::to_string(major) + "." + std::to_string(minor);
   // The name of the shared library often has the update as well: libnvrtc.so.13.0.88.
   Dl_info library{};
-  if (dladdr(reinterpret_cast<const void*>(&nvrtcVersion), &library) != 0 && library.dli_fname != nullptr) {
+  if (dladdr(reinterpret_cast<const void*>(Calls::library().nvrtcVersion), &library) != 0 &&
+      library.dli_fname != nullptr) {
     std::error_code error;
     const std::string file = std::filesystem::canonical(library.dli_fname, error).filename().string();
     const std::size_t place = file.find(".so." + version + ".");
@@ -337,9 +361,9 @@ int architecture_number(std::string_view architecture) {
 
 std::vector<std::string> available_architectures() {
   int count = 0;
-  check_nvrtc(nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+  ONCHIP_NVRTC_CALL(nvrtcGetNumSupportedArchs, &count);
   std::vector<int> numbers(static_cast<std::size_t>(count));
-  check_nvrtc(nvrtcGetSupportedArchs(numbers.data()), "nvrtcGetSupportedArchs");
+  ONCHIP_NVRTC_CALL(nvrtcGetSupportedArchs, numbers.data());
   std::vector<std::string> names;
   for (const int number : numbers) {
     names.push_back("sm_" + std::to_string(number));

@@ -12,11 +12,14 @@ SharedLibrary::SharedLibrary(const char* variable, const std::string& soname) {
   const bool is_chosen = chosen != nullptr && *chosen != '\0';
   path_ = is_chosen ? chosen : soname;
   handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  const char* words = handle_ == nullptr ? dlerror() : nullptr;
+  const std::string reason = words == nullptr ? "" : words;
+  if (handle_ == nullptr && !is_chosen) {
+    handle_ = dlopen((ONCHIP_TOOLKIT_FOLDER "/" + soname).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  }
   if (handle_ != nullptr) {
     return;
   }
-  const char* words = dlerror();
-  const std::string reason = words == nullptr ? "" : words;
   if (!reason.starts_with(path_ + ": cannot open")) {
     refuse("cannot load " + path_ + ": " + reason);  // something that the library needs may be missing
   } else if (is_chosen) {

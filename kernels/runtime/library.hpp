@@ -21,7 +21,8 @@ class LibraryRefusal : public CudaError {
 #define ONCHIP_LOAD(function) load(function, #function);
 class SharedLibrary {
  public:
-  // The library's path is the environment variable's value, else `soname`, which the dynamic linker searches for.
+  // The library's path is the environment variable's value, else `soname`, which the dynamic linker searches for, else
+  // that of the CUDA toolkit that this was built with.
   SharedLibrary(const char* variable, const std::string& soname);
 
   void refuse(const std::string& reason);  // unless there is a reason already

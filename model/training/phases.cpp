@@ -71,12 +71,12 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
       if (apart > 0) {
         product(PhaseKind::gates_product, layer, direction, apart, samples, hidden);
       }
-      const std::int64_t values = network.cell == Cell::lstm ? 5 : 4;
+      const std::int64_t values = network.cell == Cell::lstm ? 9 : 8;  // four gates, read and written; c, written
       phases.push_back({.kind = PhaseKind::gates_cell,
                         .layer = layer,
                         .reversed = direction == 1,
                         .times = chunks,
-                        .how = Packing{values * samples * hidden}});
+                        .how = Packing{values * samples * hidden / 2}});
     }
     recurrence(PhaseKind::backward, layer, plan.backward);
     for (int direction = 0; direction < stack.directions(); ++direction) {

@@ -34,6 +34,10 @@ TEST_CASE("a plan compiles without a GPU", "[fast]") {
   CHECK(json.at("weights_per_thread") > 0);
   CHECK(json.at("predicted_registers").is_number());
   require_refusal("measure --hidden 512 --compile-only --arch sm_900", "did you mean");
+  const Run without = run("measure --hidden 512 --compile-only --arch sm_90", "ONCHIP_NVRTC=/nowhere/libnvrtc.so");
+  CHECK(without.status == 2);
+  CHECK(says(without.err, "/nowhere/libnvrtc.so, named by ONCHIP_NVRTC, not found"));
+  CHECK(run("predict --hidden 512", "ONCHIP_NVRTC=/nowhere/libnvrtc.so").status == 0);
   require_refusal("measure --hidden 60000 --density 1 --tier registers --compile-only", "weights per thread");
   require_refusal("measure --hidden 512 --arch sm_90", "--compile-only");
 }
