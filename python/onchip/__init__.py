@@ -37,6 +37,7 @@ from .api import (
     what_if,
 )
 from .feed_forward import FeedForward
+from .rows import Front, Rows
 
 __all__ = [
     "ApiError",
@@ -45,6 +46,7 @@ __all__ = [
     "DoesNotFit",
     "FeedForward",
     "Fit",
+    "Front",
     "GRU",
     "InputError",
     "LSTM",
@@ -53,6 +55,7 @@ __all__ = [
     "Program",
     "Recurrence",
     "Resource",
+    "Rows",
     "Training",
     "ask",
     "fit",
