@@ -15,6 +15,7 @@ Importing compiles nothing, loads no library and does not import torch. The libr
 lib/libonchip.so in this package, where pip puts it, else that of build/ above it.
 """
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from .api import (
     ApiError,
@@ -33,6 +34,7 @@ from .api import (
     largest_hidden,
     pareto,
     predict,
+    sensitivities,
     sweep,
     what_if,
 )
@@ -65,6 +67,7 @@ __all__ = [
     "pareto",
     "predict",
     "replace",
+    "sensitivities",
     "sweep",
     "what_if",
 ]
@@ -73,14 +76,22 @@ __all__ = [
 _WITH_TORCH = {"GRU": "nn", "LSTM": "nn", "MLPAttention": "attention", "mlp_scores": "attention", "replace": "nn"}
 
 
-def __getattr__(name):
-    if name not in _WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # torch is imported here, not before
-    return getattr(importlib.import_module(f".{_WITH_TORCH[name]}", __name__), name)
+if TYPE_CHECKING:  # torch's types are not asked for
+    GRU: Any
+    LSTM: Any
+    MLPAttention: Any
+    mlp_scores: Any
+    replace: Any
+else:
+
+    def __getattr__(name):
+        if name not in _WITH_TORCH:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # torch is imported here, not before
+        return getattr(importlib.import_module(f".{_WITH_TORCH[name]}", __name__), name)
 
 
-def from_torch(module, batch=1, **options):
+def from_torch(module: Any, batch: int = 1, **options: Any) -> Any:
     """A torch.nn.Module with the results of `module`, a torch.nn.LSTM, GRU or RNN; see torch_module.from_torch."""
     from . import torch_module  # torch is imported here, not before
 
