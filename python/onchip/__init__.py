@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
+"""The planner, and sparse networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
 
     import onchip
     print(onchip.fit("h200", "lstm", hidden=2304, batch=4, density=0.1).why)     # no GPU needed
     print(onchip.predict("h200", "lstm", hidden=2304, batch=4, density=0.1)["step_us"])
+    print(onchip.predict("h200", mode="train", cell="lstm", hidden=1024, batch=64, layers=2)["us"])
+    print(onchip.predict("h200", network="spdnn:1024x120", gpus=2)["ms"])
+    rows = onchip.sweep("h200", {"hidden": [512, 1024]}, "batch=1,4", cell="lstm")   # a table in a notebook; Arrow: rows.arrow
+    front = onchip.pareto("h200", "step_us,hidden:max", rows=rows).table
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
     lstm = onchip.LSTM(512, 512).half().cuda()                                   # trains as torch.nn.LSTM, but faster

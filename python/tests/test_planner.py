@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner's questions about all workloads by keywords, its rows in a notebook, and its types."""
+import contextlib
 import importlib.util
+import io
 import json
+import os
 import pathlib
 import pickle
 import subprocess
@@ -12,6 +15,7 @@ import unittest
 import onchip
 from onchip import api
 
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
 ROOT = pathlib.Path(onchip.__file__).resolve().parents[1]
 TRAIN = {"mode": "train", "cell": "lstm", "batch": 64}
 IMAGES = {"network": "spdnn:1024x12", "images": 5000, "alive": 0.25}
@@ -148,6 +152,22 @@ class Notebooks(unittest.TestCase):
         self.assertEqual(sorted(front.table, key=lambda row: row["name"]), rows)
         self.assertEqual(front.table.bars, ("us", "n"))
         self.assertEqual(front._repr_html_().count("linear-gradient"), 4)
+
+
+class Examples(unittest.TestCase):
+    def test_the_example_runs(self):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, SOURCES / "examples" / "plan_in_python.py"], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("hidden units train on the chip", done.stdout)
+        self.assertIn("2 GPUs: ", done.stdout)
+
+    def test_the_page_s_does_too(self):
+        page = (SOURCES / "docs" / "explore.md").read_text()
+        code = page.partition("```python\n")[2].partition("```")[0]
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, {})
+        self.assertGreater(len(printed.getvalue().splitlines()), 2)
 
 
 @unittest.skipUnless(importlib.util.find_spec("mypy"), "no mypy")
