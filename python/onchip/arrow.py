@@ -116,7 +116,10 @@ def _column(values):
         return form, nulls, (validity, (of_c * len(values))(*(number(value or 0) for value in values)))
     texts = [value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str) for value in values]
     texts = [text.encode(errors="replace") for text in texts]
-    ends = (ctypes.c_int32 * (len(texts) + 1))(0, *itertools.accumulate(map(len, texts)))
+    ends = [0, *itertools.accumulate(map(len, texts))]
+    if ends[-1] >= 2**31:
+        raise OverflowError(f"a column has {ends[-1]} bytes of text; utf8 of Arrow takes less than 2 GiB")
+    ends = (ctypes.c_int32 * len(ends))(*ends)
     return b"u", nulls, (validity, ends, ctypes.create_string_buffer(b"".join(texts)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import numbers
 from typing import Any, Dict, Iterable, List, Mapping
 
 from . import arrow
@@ -67,14 +68,15 @@ class Front(Dict[str, Any]):
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _cell(value: Any, most: float) -> str:
     if not _is_number(value):
         text = html.escape("" if value is None else str(value))
-        return f'<td title="{text}" style="max-width:20em;overflow:hidden;text-overflow:ellipsis;text-align:left">{text}</td>'
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        style = "max-width:20em;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:left"
+        return f'<td title="{text}" style="{style}">{text}</td>'
+    text = str(value) if isinstance(value, numbers.Integral) else f"{value:.6g}"
     share = 100 * abs(value) / most if most else 0
     bar = f";background:linear-gradient(90deg,rgba(80,140,220,.35) {share:.1f}%,transparent {share:.1f}%)" if most else ""
     return f'<td style="text-align:right{bar}">{text}</td>'
