@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
+"""The planner, and sparse networks that stay on the chip, over onchip's C API (kernels/api/onchip.h).
 
     import onchip
     print(onchip.fit("h200", "lstm", hidden=2304, batch=4, density=0.1).why)     # no GPU needed
     print(onchip.predict("h200", "lstm", hidden=2304, batch=4, density=0.1)["step_us"])
+    print(onchip.predict("h200", mode="train", cell="lstm", hidden=1024, batch=64, layers=2)["us"])
+    print(onchip.predict("h200", network="spdnn:1024x120", gpus=2)["ms"])
+    rows = onchip.sweep("h200", {"hidden": [512, 1024]}, "batch=1,4", cell="lstm")   # a table in a notebook; Arrow: rows.arrow
+    front = onchip.pareto("h200", "step_us,hidden:max", rows=rows).table
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
     lstm = onchip.LSTM(512, 512).half().cuda()                                   # trains as torch.nn.LSTM, but faster
@@ -15,6 +19,7 @@ Importing compiles nothing, loads no library and does not import torch. The libr
 lib/libonchip.so in this package, where pip puts it, else that of build/ above it.
 """
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from .api import (
     ApiError,
@@ -33,10 +38,12 @@ from .api import (
     largest_hidden,
     pareto,
     predict,
+    sensitivities,
     sweep,
     what_if,
 )
 from .feed_forward import FeedForward
+from .rows import Front, Rows
 
 __all__ = [
     "ApiError",
@@ -45,6 +52,7 @@ __all__ = [
     "DoesNotFit",
     "FeedForward",
     "Fit",
+    "Front",
     "GRU",
     "InputError",
     "LSTM",
@@ -53,6 +61,7 @@ __all__ = [
     "Program",
     "Recurrence",
     "Resource",
+    "Rows",
     "Training",
     "ask",
     "fit",
@@ -62,6 +71,7 @@ __all__ = [
     "pareto",
     "predict",
     "replace",
+    "sensitivities",
     "sweep",
     "what_if",
 ]
@@ -70,14 +80,22 @@ __all__ = [
 _WITH_TORCH = {"GRU": "nn", "LSTM": "nn", "MLPAttention": "attention", "mlp_scores": "attention", "replace": "nn"}
 
 
-def __getattr__(name):
-    if name not in _WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # torch is imported here, not before
-    return getattr(importlib.import_module(f".{_WITH_TORCH[name]}", __name__), name)
+if TYPE_CHECKING:  # torch's types are not asked for
+    GRU: Any
+    LSTM: Any
+    MLPAttention: Any
+    mlp_scores: Any
+    replace: Any
+else:
+
+    def __getattr__(name):
+        if name not in _WITH_TORCH:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # torch is imported here, not before
+        return getattr(importlib.import_module(f".{_WITH_TORCH[name]}", __name__), name)
 
 
-def from_torch(module, batch=1, **options):
+def from_torch(module: Any, batch: int = 1, **options: Any) -> Any:
     """A torch.nn.Module with the results of `module`, a torch.nn.LSTM, GRU or RNN; see torch_module.from_torch."""
     from . import torch_module  # torch is imported here, not before
 

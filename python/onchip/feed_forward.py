@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse feed-forward networks that run images. Needs NumPy where images are given."""
+from __future__ import annotations
+
 import ctypes
 import os
+from typing import TYPE_CHECKING, Any, Tuple, Union
 
 from . import library
 from .api import InputError, _call, _Handle, _number, _text
+
+if TYPE_CHECKING:
+    from numpy import float32, int32
+    from numpy.typing import NDArray
 
 ENGINES = ("automatic", "gpu", "reference")
 
@@ -25,27 +32,27 @@ class FeedForward(_Handle):
 
     _kind = "inference"
 
-    def __init__(self, network, engine="automatic"):
+    def __init__(self, network: Union[str, os.PathLike[str]], engine: str = "automatic") -> None:
         super().__init__("create", os.fsencode(network), _number(ENGINES, engine, "engine"))
 
     @property
-    def layers(self):
+    def layers(self) -> int:
         layers = ctypes.c_int32()
         _call("onchip_inference_layers", self._handle, ctypes.byref(layers))
         return layers.value
 
     @property
-    def neurons(self):
+    def neurons(self) -> Tuple[int, ...]:
         """Of the images, then of each layer: a tuple of layers + 1 numbers."""
         return tuple(self._neurons(layers) for layers in range(self.layers + 1))
 
     @property
-    def plan(self):
+    def plan(self) -> str:
         """What runs the network, in one line: the plan of kernels that `predict --network` prices without other options, the
         best for 60,000 synthetic digits; or "reference"."""
         return _text("onchip_inference_plan", self._handle)
 
-    def categories(self, images):
+    def categories(self, images: Any) -> NDArray[int32]:
         """The images with a feature that is not zero after the last layer: numbers from 0, ascending, int32 [alive].
         Raises InputError for images that are not the network's."""
         import numpy
@@ -57,7 +64,7 @@ class FeedForward(_Handle):
         )  # fmt: skip
         return categories[: count.value].copy()
 
-    def features(self, images, layers):
+    def features(self, images: Any, layers: int) -> NDArray[float32]:
         """After the first `layers` layers, 0 being the images themselves: fp32 [images, neurons[layers]], bit by bit the
         reference's; zeros for an image without a feature. Raises InputError as categories() does, and for layers that
         there are not."""
@@ -68,12 +75,12 @@ class FeedForward(_Handle):
         _call("onchip_inference_features", self._handle, ctypes.byref(lists), layers, features.ctypes.data)
         return features
 
-    def _neurons(self, layers):
+    def _neurons(self, layers: int) -> int:
         neurons = ctypes.c_int32()
         _call("onchip_inference_neurons", self._handle, layers, ctypes.byref(neurons))
         return neurons.value
 
-    def _lists(self, images):
+    def _lists(self, images: Any) -> Tuple[Any, Any]:
         """onchip_images, and the arrays that it points to."""
         import numpy
 
