@@ -48,8 +48,8 @@ struct Nvrtc : SharedLibrary {
   }
 };
 
-using Calls = LibraryCalls<Nvrtc, NVRTC_SUCCESS, &Nvrtc::nvrtcGetErrorString>;
-#define ONCHIP_NVRTC_CALL(function, ...) Calls::check(Calls::library().function(__VA_ARGS__), #function)
+using NvrtcCalls = LibraryCalls<Nvrtc, NVRTC_SUCCESS, &Nvrtc::nvrtcGetErrorString>;
+#define ONCHIP_NVRTC_CALL(function, ...) NvrtcCalls::check(NvrtcCalls::library().function(__VA_ARGS__), #function)
 
 // ---- what ptxas says ------------------------------------------------------------------------------------------------
 
@@ -132,9 +132,9 @@ class Program {
   template <typename Container>
   Container get(nvrtcResult (*size_of)(nvrtcProgram, std::size_t*), nvrtcResult (*copy)(nvrtcProgram, char*)) const {
     std::size_t size = 0;
-    Calls::check(size_of(program_, &size), "a size of NVRTC's");
+    NvrtcCalls::check(size_of(program_, &size), "a size of NVRTC's");
     Container bytes(size, '\0');
-    Calls::check(copy(program_, bytes.data()), "what NVRTC has compiled");
+    NvrtcCalls::check(copy(program_, bytes.data()), "what NVRTC has compiled");
     if constexpr (std::is_same_v<Container, std::string>) {
       bytes.erase(std::min(bytes.find('\0'), bytes.size()));
     }
@@ -145,7 +145,7 @@ class Program {
   std::vector<char> cubin() const { return get<std::vector<char>>(nvrtc_.nvrtcGetCUBINSize, nvrtc_.nvrtcGetCUBIN); }
 
  private:
-  const Nvrtc& nvrtc_ = Calls::library();
+  const Nvrtc& nvrtc_ = NvrtcCalls::library();
   nvrtcProgram program_ = nullptr;
 };
 
@@ -156,11 +156,11 @@ std::string run_program(Program& program, const CompileRequest& request, const s
     arguments.push_back(option.c_str());
   }
   const nvrtcResult status =
-      Calls::library().nvrtcCompileProgram(program.get(), static_cast<int>(arguments.size()), arguments.data());
+      NvrtcCalls::library().nvrtcCompileProgram(program.get(), static_cast<int>(arguments.size()), arguments.data());
   std::string log = program.log();
   if (status != NVRTC_SUCCESS) {
     throw CudaError("'" + std::string(request.name) + "' does not compile for " + request.architecture + " (" +
-                    Calls::library().nvrtcGetErrorString(status) + "):\n" + log);
+                    NvrtcCalls::library().nvrtcGetErrorString(status) + "):\n" + log);
   }
   return log;
 }
@@ -215,7 +215,7 @@ std::string find_version() {
   std::string version = std::to_string(major) + "." + std::to_string(minor);
   // The name of the shared library often has the update as well: libnvrtc.so.13.0.88.
   Dl_info library{};
-  if (dladdr(reinterpret_cast<const void*>(Calls::library().nvrtcVersion), &library) != 0 &&
+  if (dladdr(reinterpret_cast<const void*>(NvrtcCalls::library().nvrtcVersion), &library) != 0 &&
       library.dli_fname != nullptr) {
     std::error_code error;
     const std::string file = std::filesystem::canonical(library.dli_fname, error).filename().string();
