@@ -370,9 +370,11 @@ struct Sources {
   // Those of a recipe come first to last; the first one that has a row of a network and way says it. Those measured
   // anew are of all claims, each row in the file of the first claim that asked for it.
   const MeasuredRow* find(const Recurrent& network, const RecipeWay& way) const {
-    const std::size_t together = is_renewed ? std::max<std::size_t>(rows.size(), 1) : 1;
-    for (std::size_t i = 0; i < rows.size(); i += together) {
-      if (const MeasuredRow* row = find_row(std::span(rows).subspan(i, together), network, way)) {
+    if (is_renewed) {
+      return find_row(rows, network, way);
+    }
+    for (const RowsOfFile& of : rows) {
+      if (const MeasuredRow* row = find_row({&of, 1}, network, way)) {
         return row;
       }
     }

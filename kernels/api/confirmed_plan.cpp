@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <future>
-#include <map>
 #include <thread>
 #include <variant>
 
@@ -104,30 +103,22 @@ Confirmed<RecurrencePlan> confirmed_pass(const TrainedLayer& layer, const Recurr
     const auto taken = static_cast<double>(recurrence_shape(layer.size, pass, is_backward).shared_bytes);
     return static_cast<int>((layer.chip.smem_bytes_per_block.value - taken) / (pass.warps * kTileBytes));
   };
-  std::map<int, std::future<ResourceReport>> compiled;  // by tiles in shared memory
-  const auto begin = [&](const RecurrencePlan& pass) {
-    std::future<ResourceReport>& report = compiled[pass.shared_tiles];
-    if (!report.valid()) {
-      report = std::async(std::launch::async, [&layer, pass, is_backward] {
-        return compile(compile_request(layer.size, layer.precision, pass, is_backward, layer.architecture)).resources;
-      });
-    }
+  const auto compiled = [&layer, is_backward](const RecurrencePlan& pass) {
+    return compile(compile_request(layer.size, layer.precision, pass, is_backward, layer.architecture)).resources;
   };
   // Often a few tiles are enough. With cores to spare, they are compiled beside the first.
   RecurrencePlan next = plan;
   next.shared_tiles += kFewest;
+  std::future<ResourceReport> ahead;
   if (std::thread::hardware_concurrency() >= kManyCores && next.shared_tiles < tiles && room(next) >= 0) {
-    begin(plan);
-    begin(next);
+    ahead = std::async(std::launch::async, compiled, next);
   }
   return confirm(
       plan,
       [&](const RecurrencePlan& pass) {
-        if (pass.shared_tiles == tiles) {
-          return ResourceReport();
-        }
-        begin(pass);
-        return compiled.at(pass.shared_tiles).get();
+        return pass.shared_tiles == tiles      ? ResourceReport()
+               : ahead.valid() && pass == next ? ahead.get()
+                                               : compiled(pass);
       },
       [&](RecurrencePlan pass, const ResourceReport& report) {
         // Seven tenths of what is on the stack: it goes there sooner than it has to.

@@ -299,17 +299,17 @@ typedef struct onchip_training_arrays {
   const void* x;           /* [steps, batch, input] */
   const void *w_ih, *w_hh; /* [gates * hidden, input], [gates * hidden, hidden] */
   const void *b_ih, *b_hh; /* [gates * hidden], or null; forward reads them, and backward with a stash of cells */
-  const void *h0, *c0; /* [batch, hidden], or null; backward reads h0, too, and with lengths or a stash of cells c0 */
-  void* y;             /* every h, [steps, batch, directions * hidden], of the second direction its first element;
-                        * forward writes, zeros beyond lengths, and backward reads */
-  void *hn, *cn;       /* of a sample's last step, [batch, hidden], or null; forward writes */
-  void* cells;         /* [steps + 1, batch, hidden], with lengths [steps, batch, hidden], of packed rows
-                        * [rows, hidden]; forward writes, all of it, and backward reads; null with kept, and of a
-                        * stash of cells */
-  void* kept;     /* of onchip_training_bytes, of packed rows [rows, 4, hidden], without a mask hidden rounded up to
-                   * whole 16 bytes: forward writes, all of it, and backward reads, and overwrites a stash of
-                   * gates; null: no backward follows, or 0 bytes */
-  const void* dy; /* gradient of y, laid out as y */
+  const void *h0, *c0;   /* [batch, hidden], or null; backward reads h0, too, and with lengths or a stash of cells c0 */
+  void* y;               /* every h, [steps, batch, directions * hidden], of the second direction its first element;
+                          * forward writes, zeros beyond lengths, and backward reads */
+  void *hn, *cn;         /* of a sample's last step, [batch, hidden], or null; forward writes */
+  void* cells;           /* [steps + 1, batch, hidden], with lengths [steps, batch, hidden], of packed rows
+                          * [rows, hidden]; forward writes, all of it, and backward reads; null with kept, and of a
+                          * stash of cells */
+  void* kept;            /* of onchip_training_bytes, of packed rows [rows, 4, hidden], hidden without a mask up to
+                          * the next multiple of 8: forward writes, all of it, and backward reads, and overwrites a
+                          * stash of gates; null: no backward follows, or 0 bytes */
+  const void* dy;        /* gradient of y, laid out as y */
   const void *dhn, *dcn; /* gradients of hn and cn: [batch, hidden], or null */
   void* dx;              /* gradients, as what they are of; any of them may be null */
   void *dw_ih, *dw_hh;

@@ -24,7 +24,7 @@ LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan
 
 inline constexpr int kKeptValues = 4;  // of a unit, that forward leaves in the gates: i f g o, or r z n q
 // cuBLAS multiplies matrices whose rows are not whole 16 bytes at a third of its rate. So a dense layer multiplies
-// copies of those, and has as many units of each gate in the gates and in the weights that make them.
+// copies with zeros behind their columns; each gate of the gates, and of the weights, is padded so.
 constexpr std::int64_t aligned_columns(std::int64_t columns) {
   return (columns + 7) / 8 * 8;
 }

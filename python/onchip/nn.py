@@ -90,7 +90,8 @@ class _OnChip:
 
     def memory_(self, budget):
         """Keeps the gates where an iteration of this module then takes at most so much device memory beside its input and weights,
-        and else the cells, but not cuDNN; warns where these take more, too. budget: bytes, or a text such as "8 GiB". Returns the module."""
+        and else the cells, and does not train by cuDNN; warns where the cells take more, too. budget: bytes, or a text such as
+        "8 GiB". Returns the module."""
         self._memory, self._stash = _bytes(budget), "gates"
         return self
 

@@ -9,14 +9,14 @@ struct alignas(8) Ranked {
   int sample, length;
 };
 
-// Where rows go, with lengths (rows.cuh).
+// Where rows go; with lengths, from to_packed on (rows.cuh).
 enum class RowMap : int {
   same,
+  to_gates,     // from [gates][kHidden] to [gates][kGateColumns], with zeros behind each gate's units
+  from_gates,   // and back
   to_packed,    // from the caller's; zeros in the rows behind the last that products read, too
   from_packed,  // to the caller's; zeros beyond a sample's end
-  to_later,     // from the caller's y to the packed row of the step after it; of a sample's first step there, from h0
-  to_gates,     // from [gates][kHidden] to [gates][kGateColumns], with zeros behind each gate's units
-  from_gates    // and back
+  to_later      // from the caller's y to the packed row of the step after it; of a sample's first step there, from h0
 };
 
 // Of matrices whose rows are not whole 16 bytes, or lie in another order (rows.cuh).

@@ -207,7 +207,8 @@ __device__ __forceinline__ void clear_behind_q(const Arguments& a, long long fir
   }
 }
 
-__device__ __forceinline__ void copy_weights(RowCopy copy, int row, int lane) {
+// Of those that have as many rows with lengths: `row` is the one that is written.
+__device__ __forceinline__ void copy_own_row(RowCopy copy, int row, int lane) {
   const int unit = row % kGateColumns;
   switch (copy.map) {
     case RowMap::to_gates:
@@ -235,11 +236,10 @@ __device__ __forceinline__ void copy_all_rows(const Arguments& a, int first, int
 #pragma unroll
     for (int which = 0; which < onchip::kMostCopies; ++which) {
       if (row >= 0 && row < a.copies[which].rows) {
-        const RowMap map = a.copies[which].map;
-        if (kHasLengths && (map == RowMap::to_packed || map == RowMap::from_packed || map == RowMap::to_later)) {
+        if (kHasLengths && a.copies[which].map >= RowMap::to_packed) {
           copy_mapped_row(a, a.copies[which], row, first % 32);
         } else {
-          copy_weights(a.copies[which], static_cast<int>(row), first % 32);
+          copy_own_row(a.copies[which], static_cast<int>(row), first % 32);
         }
       }
       row -= a.copies[which].rows;

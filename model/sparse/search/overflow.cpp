@@ -178,8 +178,7 @@ Overflow Overflows::of(const SparseGeometry& geometry) {
 }
 
 std::span<const GroupLengths::Lengths> GroupLengths::of(int groups, int rows_per_group) {
-  constexpr Lengths::size_type kShares = 3;
-  constexpr std::array<double, kShares> kShareBelow{0.0, 0.5, 0.85};  // of the rows
+  constexpr std::array<double, std::tuple_size_v<Lengths>> kShareBelow{0.0, 0.5, 0.85};  // of the rows
   constexpr int kSamples = 256;
   const int gates = rows_.gates();
   std::vector<Lengths>& known = known_[groups];
@@ -191,7 +190,7 @@ std::span<const GroupLengths::Lengths> GroupLengths::of(int groups, int rows_per
     }
     Lengths& lengths = known.emplace_back();
     auto end = lengths_.end();  // behind what may be less than the last length that was found
-    for (std::size_t share = kShares; share-- > 0 && !lengths_.empty();) {
+    for (std::size_t share = kShareBelow.size(); share-- > 0 && !lengths_.empty();) {
       const auto at =
           lengths_.begin() + static_cast<std::ptrdiff_t>(kShareBelow[share] * static_cast<double>(lengths_.size()));
       if (at < end) {
