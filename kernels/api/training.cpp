@@ -5,6 +5,7 @@
 #include "kernels/runtime/device_chip.hpp"
 #include "kernels/training/training_layer.hpp"
 #include "kernels/training/tuned_plans.hpp"
+#include "model/answer/whole_network.hpp"
 #include "model/base/units.hpp"
 
 #include <array>
@@ -200,6 +201,27 @@ onchip_status onchip_training_library(const onchip_layer* layer, std::int32_t is
     require_range("is_inference", is_inference, 0, 1);
     const TrainingSize size = size_of(layer, nullptr);
     *why = copy_of(why_a_library(size, static_cast<Precision>(layer->precision), is_inference == 1));
+  });
+}
+
+onchip_status onchip_training_inference_us(const onchip_layer* layer, double step_us, double* layer_us,
+                                           double* program_us, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(layer_us, "layer_us");
+    require(program_us, "program_us");
+    const Chip chip = device_chip();
+    const Training training = training_of(size_of(layer, nullptr), static_cast<Precision>(layer->precision));
+    const Found<CallPrices> prices = call_prices(chip, training, true);
+    if (!prices) {
+      throw DoesNotFit(prices.why());
+    }
+    *layer_us = prices->takes_library() ? prices->library_us : prices->own_us;
+    Prediction step;
+    step.step_us = step_us;
+    *program_us = 0;
+    for (const SequencePart& part : sequence_parts(chip, training.network, step, training.stack)) {
+      *program_us += part.us;
+    }
   });
 }
 

@@ -45,6 +45,11 @@ int poll_delay(const TrainingSize& size, const RecurrencePlan& plan, bool is_bac
 
 }  // namespace
 
+bool has_tensor_cores(const Chip& chip) {
+  constexpr int kAmpere = 8;
+  return chip.compute_capability_major >= kAmpere;
+}
+
 Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
                                                     int share, std::size_t most) {
   struct Warps {
@@ -237,7 +242,6 @@ Found<SparseTrainingPlan> choose_sparse(const Chip& chip, const Training& traini
 
 // Why no kernels train it, or nothing.
 std::string what_lacks(const Chip& chip, const Training& training) {
-  constexpr int kAmpere = 8;
   const Recurrent& network = training.network;
   if (training.mask && !what_lacks_sparse(training).empty()) {
     return what_lacks_sparse(training);
@@ -253,7 +257,7 @@ std::string what_lacks(const Chip& chip, const Training& training) {
     return "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps, not " +
            std::to_string(samples);
   }
-  return chip.compute_capability_major < kAmpere ? "the " + chip.name + " has no tensor cores for these kernels" : "";
+  return has_tensor_cores(chip) ? "" : "the " + chip.name + " has no tensor cores for these kernels";
 }
 
 }  // namespace

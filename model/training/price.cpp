@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/training/price.hpp"
 
+#include "model/training/recurrence_family.hpp"
 #include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
@@ -203,29 +204,26 @@ struct PriceOf {
 // What the busiest SM needs in either pass.
 Footprint footprint(const Chip& chip, const Training& training, const TrainingPlan& plan,
                     const std::vector<SparseRecurrence>& sparse_passes) {
-  constexpr int kTileRegisters = 4;
   Footprint need;
   const auto use = [&](Resource resource, double used, double available) {
     ResourceUse& most = need[resource];
     const ResourceUse of_pass{used, available};
     most = of_pass.share() > most.share() ? of_pass : most;
   };
-  const auto use_blocks = [&](int blocks, int threads, std::size_t shared_bytes) {
-    use(Resource::shared_memory, static_cast<double>(shared_bytes), chip.smem_bytes_per_block);
-    use(Resource::threads, threads, chip.max_threads_per_block);
-    use(Resource::sms, blocks, chip.sm_count);
-  };
   if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
     for (const bool is_backward : {false, true}) {
       const RecurrencePlan& pass = is_backward ? dense->backward : dense->forward;
       const RecurrenceShape shape = recurrence_shape(size_of(training), pass, is_backward);
-      const auto [others, most] = recurrence_registers(shape, pass);
-      use(Resource::registers, others + kTileRegisters * (shape.tiles - pass.shared_tiles), most);
-      use_blocks(shape.blocks * (dense->beside ? training.stack.directions() : 1), shape.threads, shape.shared_bytes);
+      const Footprint of_pass = footprint(chip, pass, shape, dense->beside ? training.stack.directions() : 1);
+      for (std::size_t i = 0; i < kResources.size(); ++i) {
+        use(static_cast<Resource>(i), of_pass.resources[i].used, of_pass.resources[i].available);
+      }
     }
   }
   for (const SparseRecurrence& pass : sparse_passes) {
-    use_blocks(pass.blocks, pass.geometry.threads, pass.shared_bytes);
+    use(Resource::shared_memory, static_cast<double>(pass.shared_bytes), chip.smem_bytes_per_block);
+    use(Resource::threads, pass.geometry.threads, chip.max_threads_per_block);
+    use(Resource::sms, pass.blocks, chip.sm_count);
   }
   conclude(need);
   return need;

@@ -96,13 +96,18 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   return shape;
 }
 
-Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
-                                std::size_t shared_bytes) {
+RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward) {
   constexpr int kTileRegisters = 4;
   plan.shared_tiles = 0;
   const RecurrenceShape in_registers = recurrence_shape(size, plan, is_backward);
   const auto [others, most] = recurrence_registers(in_registers, plan);
   plan.shared_tiles = std::clamp(in_registers.tiles - (most - others) / kTileRegisters, 0, in_registers.tiles);
+  return plan;
+}
+
+Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                                std::size_t shared_bytes) {
+  plan = with_shared_tiles(size, plan, is_backward);
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   const auto lacks = [&](std::int64_t takes, const std::string& what, std::int64_t has) {
     return Found<RecurrencePlan>::nothing((size.cell == Cell::lstm ? "an LSTM of " : "a GRU of ") +
@@ -113,7 +118,7 @@ Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, b
   if (shape.blocks > sms) {
     return lacks(shape.blocks, "SMs to train on the chip", sms);
   }
-  if (others > most) {
+  if (const auto [others, most] = recurrence_registers(shape, plan); others > most) {
     return lacks(others, "registers of a thread", most);
   }
   if (shape.shared_bytes > shared_bytes) {

@@ -31,7 +31,7 @@ inline constexpr std::array<std::string_view, 2> kStashNames{"gates", "cells"};
 struct DenseTrainingPlan {
   using Workload = Training;
   using Recurrence = RecurrencePlan;
-  static constexpr std::string_view kName = RecurrencePlan::kName;
+  static constexpr std::string_view kName = "dense_training";
   static constexpr bool kIsOnChip = true;
 
   Stash stash = Stash::gates;

@@ -143,6 +143,7 @@ _FUNCTIONS = {
     "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
     "onchip_training_create": [POINTER(Layer), _HANDLE, _ERROR],
     "onchip_training_library": [POINTER(Layer), c_int32, _HANDLE, _ERROR],
+    "onchip_training_inference_us": [POINTER(Layer), c_double, POINTER(c_double), POINTER(c_double), _ERROR],
     "onchip_training_create_sparse": [POINTER(Layer), c_void_p, _HANDLE, _ERROR],
     "onchip_training_bytes": [c_void_p, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
     "onchip_training_forward_bytes": [c_void_p, POINTER(c_size_t), _ERROR],
