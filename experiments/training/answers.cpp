@@ -91,6 +91,8 @@ AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   question.configuration =
       read_configuration_row(file, row, /*with_weights=*/false, &std::as_const(question.configuration));
   question.stack.input = words("input").empty() ? 0 : static_cast<int>(read_whole(file, row, "input"));
+  question.stack.layers = words("layers").empty() ? 1 : static_cast<int>(read_whole(file, row, "layers", kMostLayers));
+  question.stack.bidirectional = !words("directions").empty() && read_whole(file, row, "directions", 2) == 2;
   question.constraints.fields = {words("plan_forward"), words("plan_backward")};
   try {
     if (!words("plan").empty()) {

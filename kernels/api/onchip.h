@@ -118,7 +118,7 @@ typedef struct onchip_network {
   int32_t cell;
   int32_t precision;
   int32_t hidden; /* units, 1 to 262144 */
-  int32_t batch;  /* samples, 1 to 64 on the chip */
+  int32_t batch;  /* samples, 1 to 64 on the chip; of dense LSTMs and GRUs in fp16 and bf16 more */
   double density; /* non-zeros of W / its elements, above 0, at most 1; not read where a matrix is given */
   int32_t tier;   /* ONCHIP_TIER_* */
 } onchip_network;
@@ -260,8 +260,8 @@ ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchi
  * onchip_text_destroy. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
 ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, int32_t is_inference, char** why,
                                                  onchip_error* error);
-/* What a forward that no backward follows is priced, in us: by these kernels, or cuDNN where onchip_training_library says
- * why; and by a program for each direction (onchip_program_create) whose step takes `step_us`, with its input product and
+/* What a forward that no backward follows is priced, in us: by these kernels, infinite where onchip_training_library says
+ * why cuDNN is chosen; and by a program for each direction (onchip_program_create) whose step takes `step_us`, with its input product and
  * with what brings sequences into the program's order. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
 ONCHIP_API onchip_status onchip_training_inference_us(const onchip_layer* layer, double step_us, double* layer_us,
                                                       double* program_us, onchip_error* error);

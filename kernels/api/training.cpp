@@ -215,7 +215,7 @@ onchip_status onchip_training_inference_us(const onchip_layer* layer, double ste
     if (!prices) {
       throw DoesNotFit(prices.why());
     }
-    *layer_us = prices->takes_library() ? prices->library_us : prices->own_us;
+    *layer_us = prices->takes_library() ? std::numeric_limits<double>::infinity() : prices->own_us;
     Prediction step;
     step.step_us = step_us;
     *program_us = 0;

@@ -174,7 +174,9 @@ struct PriceOf {
     const double copied = 2 * element_bytes(training.network) * static_cast<double>(packing.copied);
     const bool is_in_l2 =
         phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
-    const double nodes = phase.kind == PhaseKind::packing ? chip.cost[Cost::training_nodes] : 1;
+    // A packing is of all layers and directions, each with nodes of its own.
+    const double layers = training.stack.layers * training.stack.directions();
+    const double nodes = phase.kind == PhaseKind::packing ? layers * chip.cost[Cost::training_nodes] : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
                                                       : chip.dram_bytes_per_second * chip.library_dram_share) +

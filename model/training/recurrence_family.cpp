@@ -18,6 +18,7 @@ namespace onchip {
 namespace {
 
 constexpr std::int64_t kGateBytes = 2;
+constexpr int kTileRegisters = 4;  // of a thread
 
 }  // namespace
 
@@ -60,7 +61,6 @@ void check(const Recurrent& network, const RecurrencePlan& plan) {
 }
 
 Footprint footprint(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape, int directions) {
-  constexpr int kTileRegisters = 4;
   const auto [others, most] = recurrence_registers(shape, plan);
   Footprint need;
   need[Resource::registers] = {1.0 * others + kTileRegisters * (shape.tiles - plan.shared_tiles), 1.0 * most};
@@ -160,12 +160,18 @@ void for_each_candidate(const Chip& chip, const Recurrent& network, const RowPro
       return fixed == nullptr || field.get(plan) == fixed->value;
     });
   };
-  const auto offer = [&](const RecurrencePlan& plan) {
+  const TrainingSize size = training_size(network);
+  const auto offer = [&](RecurrencePlan plan) {
+    const RecurrenceShape shape = recurrence_shape(size, plan, false);
+    const auto [others, most] = recurrence_registers(shape, plan);
+    const int lacking =
+        others + kTileRegisters * (shape.tiles - plan.shared_tiles) + constraints.spare_registers - most;
+    plan.shared_tiles =
+        std::clamp(plan.shared_tiles + (lacking + kTileRegisters - 1) / kTileRegisters, plan.shared_tiles, shape.tiles);
     if (constraints.tier.value_or(Tier::streamed) >= plan.tier() && has_what_is_fixed(plan)) {
       consider(plan);
     }
   };
-  const TrainingSize size = training_size(network);
   if (!has_tensor_cores(chip)) {
     return;
   }

@@ -497,8 +497,8 @@ class Training(_Handle):
     @staticmethod
     def inference_us(step_us: float, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
                      directions: int = 1) -> Tuple[float, float]:  # fmt: skip
-        """What a forward without gradients is priced, in us: by these kernels or, where it is faster, by cuDNN; and by a Program
-        for each direction whose step takes `step_us`. Compiles nothing."""
+        """What a forward without gradients is priced, in us: by these kernels, infinite where library() says why cuDNN is chosen;
+        and by a Program for each direction whose step takes `step_us`. Compiles nothing."""
         layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, 0)
         own, program = ctypes.c_double(), ctypes.c_double()
         _call("onchip_training_inference_us", ctypes.byref(layer), step_us, ctypes.byref(own), ctypes.byref(program))

@@ -340,6 +340,9 @@ inline PipelinedCase pipelined_case(std::uint64_t seed, int most_hidden, int mos
   const int tiles = recurrence_shape(size, plan, false).tiles;
   plan.shared_tiles = std::max(with_shared_tiles(size, plan, false).shared_tiles,
                                static_cast<int>(random.below(static_cast<std::uint64_t>(tiles) + 1)));
+  while (recurrence_shape(size, plan, false).shared_bytes > kDeviceSharedBytes) {
+    --plan.shared_tiles;
+  }
   return c;
 }
 

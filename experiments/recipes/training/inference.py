@@ -9,8 +9,8 @@ import torch
 from whole_networks import cells, graph_of, spread_columns, times_us
 
 SIZES = [(256, 1), (256, 16), (256, 64), (512, 1), (512, 16), (512, 64), (1024, 1), (1024, 4), (1024, 16), (1024, 64), (1536, 4),
-         (1536, 64), (2048, 4), (2048, 16)]  # fmt: skip
-STEPS, ROUNDS, REPEATS = 512, 7, 3
+         (1536, 64), (2048, 4), (2048, 16), (512, 256), (1024, 128), (1024, 512)]  # fmt: skip
+STEPS, ROUNDS, REPEATS = 512, 5, 2
 WAYS = "torch", "module", "from_torch"
 
 
