@@ -20,7 +20,7 @@ OptionGroup layer_options() {
                 {"steps", "N", "Set the number of time steps: what is remembered is for any.", "256"},
                 {"precision", "TYPE", "Set the type of weights and state: fp16 or bf16.", "fp16"},
                 {"input", "N", "Set the elements of a sample's input (default: as many as --hidden)."},
-                {"stash", "KIND", "Keep the gates for the backward pass, or cells.", "gates"},
+                {"stash", "KIND", "Keep the gates for the backward pass, or cells, or states to replay from.", "gates"},
                 {"configurations", "FILE",
                  "Tune the layers of this CSV: columns cell, hidden, batch, precision and, if wanted, steps and input. "
                  "The same call goes on where it was stopped: what is remembered is not timed again."}});
