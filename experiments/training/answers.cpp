@@ -160,7 +160,9 @@ Report report_of(const TrainingAnswer& answer) {
                      '\n' + to_aligned(table) + '\n';
   for (const RankedTraining& one : answer.ranking) {
     const PhasePrice& time = one.iteration;
-    if (one.is_library()) {
+    if (one.is_library() && time.us == 0) {
+      text += std::string(one.library()) + ": " + one.why + '\n';
+    } else if (one.is_library()) {
       text += std::string(one.library()) + ": " + fixed(time.us, 0) + " us (" + fixed(time.low_us, 0) + " to " +
               fixed(time.high_us, 0) + "), " + fixed(time.us / network.steps, 2) + " us for each step, " +
               std::string(one.computes()) + '\n';

@@ -48,6 +48,17 @@ int mix_step(const Stack& stack) {
   return (stack.layers + kMixes - 1) / kMixes;
 }
 
+constexpr int kFewestSteps = 8;  // of a chunk that a budget chooses
+
+// Until an iteration takes no more than that, or a chunk has few steps.
+void shorten_chunks(const Training& training, double bytes, DenseTrainingPlan& plan) {
+  auto steps = static_cast<int>(chunk_steps(size_of(training), of_layer(plan, 0)));
+  while ((plan.stash != Stash::gates || plan.cell_layers > 0) && steps / 2 >= kFewestSteps &&
+         static_cast<double>(training_memory(training, plan).peak_bytes) > bytes) {
+    plan.chunk = steps /= 2;
+  }
+}
+
 FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingConstraints& constraints, Stash stash) {
   const Found<TrainingPlan> chosen = choose_on_chip(chip, training, stash);
   if (!chosen) {
@@ -60,6 +71,9 @@ FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingCon
   }
   if (dense != nullptr) {
     dense->cell_layers = constraints.cell_layers;
+    if (constraints.memory_bytes) {
+      shorten_chunks(training, *constraints.memory_bytes, *dense);
+    }
   }
   return within_memory(planned(chip, training, std::move(plan)), constraints);
 }
@@ -85,7 +99,6 @@ FoundPlan plan_training_on_chip(const Chip& chip, const Training& training, cons
 
 PlannedTraining within_budget(const Chip& chip, const Training& training, const DenseTrainingPlan& chosen, double bytes,
                               bool may_replay, int length_bytes) {
-  constexpr std::int64_t kFewestSteps = 8;
   std::optional<PlannedTraining> best;
   const auto peak = [](const PlannedTraining& of) { return of.prediction.memory.peak_bytes; };
   const auto consider = [&](DenseTrainingPlan plan) {
