@@ -13,19 +13,19 @@ namespace onchip {
 namespace {
 
 OptionGroup layer_options() {
-  return option_group("Layer",
-                      {{"cell", "CELL", "Set the cell: lstm or gru.", "lstm"},
-                       {"hidden", "N", "Set the number of hidden units."},
-                       {"batch", "N", "Set the number of sequences computed together.", "64"},
-                       {"steps", "N", "Set the number of time steps: what is remembered is for any.", "256"},
-                       {"precision", "TYPE", "Set the type of weights and state: fp16 or bf16.", "fp16"},
-                       {"input", "N", "Set the elements of a sample's input (default: as many as --hidden)."},
-                       {"bidirectional", "", "Run the layer in both directions."},
-                       {"stash", "KIND", "Keep the gates for the backward pass, or cells.", "gates"},
-                       {"configurations", "FILE",
-                        "Tune the layers of this CSV: columns cell, hidden, batch, precision and, if wanted, steps, "
-                        "directions and input. "
-                        "The same call goes on where it was stopped: what is remembered is not timed again."}});
+  return option_group(
+      "Layer", {{"cell", "CELL", "Set the cell: lstm or gru.", "lstm"},
+                {"hidden", "N", "Set the number of hidden units."},
+                {"batch", "N", "Set the number of sequences computed together.", "64"},
+                {"steps", "N", "Set the number of time steps: what is remembered is for any.", "256"},
+                {"precision", "TYPE", "Set the type of weights and state: fp16 or bf16.", "fp16"},
+                {"input", "N", "Set the elements of a sample's input (default: as many as --hidden)."},
+                {"bidirectional", "", "Run the layer in both directions."},
+                {"stash", "KIND", "Keep the gates for the backward pass, or cells, or states to replay from.", "gates"},
+                {"configurations", "FILE",
+                 "Tune the layers of this CSV: columns cell, hidden, batch, precision and, if wanted, steps, "
+                 "directions and input. "
+                 "The same call goes on where it was stopped: what is remembered is not timed again."}});
 }
 
 OptionGroup tune_options() {

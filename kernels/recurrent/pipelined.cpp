@@ -28,6 +28,7 @@ struct PipelinedLaunch {
   const void *initial = nullptr, *initial_cell = nullptr;
   void *final_state = nullptr, *final_cell = nullptr;
   bool backward = false, has_before = false, has_after = false;
+  int first_sample = 0;  // of this part of them
 
   TrainingArguments arguments() const {
     float* const carry = array_at<float>(at, Array::carry);
@@ -63,6 +64,7 @@ struct PipelinedLaunch {
             .continues = 0,
             .descends = backward,
             .packed_rows = static_cast<int>(-steps * geometry.network.batch),
+            .first_sample = first_sample,
             .status = array_at<unsigned>(at, Array::status),
             .copies = {}};
   }
@@ -84,6 +86,16 @@ struct PipelinedLaunch {
                          .written_columns = static_cast<int>(columns)};
     }
     return launch_node("prepare", kPrepareRing, kPrepareBlocks, kPrepareThreads, 0, of);
+  }
+
+  // Both, for one part of the samples after another.
+  void add_to(std::vector<ProgramNode>& nodes, const std::byte* input, std::int64_t stride) {
+    nodes.push_back(prepare(input, stride));
+    nodes.push_back(recurrence());
+    while ((first_sample += geometry.shape.launch_samples) < geometry.network.batch) {
+      nodes.push_back(prepare(nullptr, 0));
+      nodes.push_back(recurrence());
+    }
   }
 
   ProgramNode recurrence() const {
@@ -136,23 +148,21 @@ std::vector<ProgramNode> pipelined_nodes(const RecurrenceGeometry& geometry, Arr
     const std::int64_t samples = (sequences.backward ? sequences.steps - done - steps : done) * network.batch;
     const auto* const input = static_cast<const std::byte*>(sequences.input);
     auto* const output = static_cast<std::byte*>(sequences.output);
-    const PipelinedLaunch launch{
-        .geometry = geometry,
-        .at = at,
-        .steps = steps,
-        .output = output == nullptr ? nullptr : output + kElementBytes * samples * network.hidden,
-        .initial = sequences.initial,
-        .initial_cell = sequences.initial_cell,
-        .final_state = sequences.final_state,
-        .final_cell = sequences.final_cell,
-        .backward = sequences.backward,
-        .has_before = done > 0,
-        .has_after = done + steps < sequences.steps};
+    PipelinedLaunch launch{.geometry = geometry,
+                           .at = at,
+                           .steps = steps,
+                           .output = output == nullptr ? nullptr : output + kElementBytes * samples * network.hidden,
+                           .initial = sequences.initial,
+                           .initial_cell = sequences.initial_cell,
+                           .final_state = sequences.final_state,
+                           .final_cell = sequences.final_cell,
+                           .backward = sequences.backward,
+                           .has_before = done > 0,
+                           .has_after = done + steps < sequences.steps};
     if (input == nullptr) {
       nodes.push_back(fill_node("input", at[Array::input], static_cast<std::size_t>(steps * geometry.input_bytes)));
     }
-    nodes.push_back(launch.prepare(input == nullptr ? nullptr : input + kElementBytes * samples * stride, stride));
-    nodes.push_back(launch.recurrence());
+    launch.add_to(nodes, input == nullptr ? nullptr : input + kElementBytes * samples * stride, stride);
   }
   return nodes;
 }
@@ -161,9 +171,8 @@ std::vector<ProgramNode> pipelined_recurrence(const RecurrenceGeometry& geometry
                                               std::int64_t steps_per_launch, std::int64_t steps) {
   std::vector<ProgramNode> nodes;
   for (std::int64_t done = 0; done < steps; done += steps_per_launch) {
-    const PipelinedLaunch launch{.geometry = geometry, .at = at, .steps = std::min(steps_per_launch, steps - done)};
-    nodes.push_back(launch.prepare(nullptr, 0));
-    nodes.push_back(launch.recurrence());
+    PipelinedLaunch launch{.geometry = geometry, .at = at, .steps = std::min(steps_per_launch, steps - done)};
+    launch.add_to(nodes, nullptr, 0);
   }
   return nodes;
 }

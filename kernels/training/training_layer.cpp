@@ -102,13 +102,15 @@ ProgramNode outcome_node(int kernel, const TrainingSize& size, std::span<const T
   OutcomeArguments arguments{.status = status, .report = report, .written = {}};
   auto* next = arguments.written;
   for (std::size_t direction = 0; direction < directions.size(); ++direction) {
-    for (std::size_t i = direction > 0 ? 1 : 0; i < written.size(); ++i) {  // the first is of all directions
-      const int array = directions[direction].arrays.*written[i];
-      const bool is_of_rows = i < (half == TrainingHalf::forward ? 3 : 1);
-      auto count = static_cast<std::int64_t>(directions[direction].program.arrays[array].bytes / 2);
-      count = is_of_rows && rows > 0 ? count / (size.steps * size.batch) * rows : count;
-      if (std::byte* const place = places[direction][array]; place != nullptr) {
-        *next++ = {reinterpret_cast<unsigned short*>(place), count};
+    for (const TrainingArrays& arrays : directions[direction].layers) {
+      for (std::size_t i = direction > 0 ? 1 : 0; i < written.size(); ++i) {  // the first is of all directions
+        const int array = arrays.*written[i];
+        const bool is_of_rows = i < (half == TrainingHalf::forward ? 3 : 1);
+        auto count = static_cast<std::int64_t>(directions[direction].program.arrays[array].bytes / 2);
+        count = is_of_rows && rows > 0 ? count / (size.steps * size.batch) * rows : count;
+        if (std::byte* const place = places[direction][array]; place != nullptr) {
+          *next++ = {reinterpret_cast<unsigned short*>(place), count};
+        }
       }
     }
   }

@@ -24,7 +24,9 @@ namespace {
 
 // Of a node that is called so, or so and more: sub-batches, and what belongs to a product.
 std::size_t part_of(std::string_view label) {
-  constexpr std::array<std::pair<std::string_view, TrainingPart>, 7> kParts{{{"forward", TrainingPart::forward},
+  constexpr std::array<std::pair<std::string_view, TrainingPart>, 9> kParts{{{"forward", TrainingPart::forward},
+                                                                             {"again forward", TrainingPart::forward},
+                                                                             {"again W_ih x", TrainingPart::products},
                                                                              {"backward", TrainingPart::backward},
                                                                              {"W_ih x", TrainingPart::products},
                                                                              {"gates W", TrainingPart::products},

@@ -76,7 +76,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const
   }
   // Forward: the projected input, h and what is kept. Backward: gates, however they came, c, the gradient from above
   // and dgates.
-  price.bytes = bytes_of(network, gates + 1) + (is_backward || phase.times == 1 ? gates_bytes(network) : 0);
+  price.bytes = bytes_of(network, gates + 1) + (is_backward || phase.keeps ? gates_bytes(network) : 0);
   return price;
 }
 
@@ -262,7 +262,7 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
   };
   for (const Phase& phase : phases_of(training, plan)) {
     PhasePrice one = std::visit(PriceOf{chip, training, sparse, phase}, phase.how);
-    if (phase.kind != PhaseKind::forward && phase.kind != PhaseKind::backward) {
+    if (std::holds_alternative<ProductSize>(phase.how) || std::holds_alternative<Packing>(phase.how)) {
       one = {phase.times * one.us, phase.times * one.low_us, phase.times * one.high_us, phase.times * one.bytes};
     }
     if (!phase.beside) {

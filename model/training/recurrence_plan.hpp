@@ -32,6 +32,7 @@ struct RecurrencePlan {
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
   int units = 16;           // of an SM; 16 or 32
   int warp_groups = 1;      // of an SM, each with all of its rows, and with sub-batches of its own
+  int launches = 1;         // one after another, each of a part of the samples
 
   Tier tier() const { return shared_tiles > 0 ? Tier::shared_memory : Tier::registers; }
   friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
@@ -48,7 +49,7 @@ constexpr int kernel_batch(int batch) {
 // What follows from size and plan.
 struct RecurrenceShape {
   int sms = 0;                          // of a batch group
-  int samples = 0;                      // of a sub-batch
+  int samples = 0, launch_samples = 0;  // of a sub-batch, and of all of a launch
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
   int spans = 0, warp_spans = 0;        // of 32 columns, of an SM and of a warp
   int tiles = 0;                        // of a warp

@@ -322,8 +322,10 @@ inline PipelinedCase pipelined_case(std::uint64_t seed, int most_hidden, int mos
   plan.warps = one_of(2, 4, 8) / plan.warp_groups;
   plan.batch_groups = std::min(one_of(1, 2, 3), network.batch);
   plan.ahead = one_of(4, 8, 16);
+  plan.launches = std::min(one_of(1, 1, 3), network.batch);
   const TrainingSize size = training_size(network);
-  const int of_group = (kernel_batch(network.batch) + plan.batch_groups - 1) / plan.batch_groups;
+  const int parts = plan.batch_groups * plan.launches;
+  const int of_group = (kernel_batch(network.batch) + parts - 1) / parts;
   const int wanted = (of_group + 23) / one_of(8, 24);  // sub-batches, of all warp groups
   plan.sub_batches = std::max(1, (wanted + plan.warp_groups - 1) / plan.warp_groups) * plan.warp_groups;
   plan.loads_in_flight = 2 * (((of_group + plan.sub_batches - 1) / plan.sub_batches + 7) / 8) * one_of(1, 2);
