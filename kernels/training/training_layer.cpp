@@ -170,7 +170,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
       continue;
     }
     const Kernel& kernel = kernels_[node.kernel];
-    const int split = half_of(node.label) == TrainingHalf::forward ? 1 : backward_split(plan);
+    const int split = node.label.starts_with("backward") ? backward_split(plan) : 1;
     const int at_once = split > 1 ? split * kernel.clusters(split, node.threads, node.shared_bytes)
                                   : info.sm_count * kernel.blocks_per_sm(node.threads, node.shared_bytes);
     const int needed = node.blocks * (is_beside(training()) ? 2 : 1);

@@ -116,7 +116,7 @@ class _OnChip:
     def _stash_of(self, dtype, *sizes):
         """Of each layer a Stash, or one of replay of all. For sizes: input, hidden, batch, steps, directions, the bytes of a length."""
         gates = [recurrent_layer.GATES] * self.num_layers
-        if self._masks or recurrent_layer.is_compiling() or not (self._memory or self._stash):
+        if self._masks or recurrent_layer.is_compiling() or (self._memory is None and self._stash is None):
             return gates
         if self._memory is None:
             if self._stash != "replay":

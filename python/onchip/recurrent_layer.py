@@ -284,7 +284,7 @@ class _Addresses:
         return tensor.data_ptr() + direction * elements * tensor.element_size()
 
     def parts(self, direction, **tensors):
-        return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
+        return {name: self(t, direction, 0 if t is None else t.numel() // max(1, len(t))) for name, t in tensors.items()}
 
 
 def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, stash=GATES, keeps=True, is_inference=False):

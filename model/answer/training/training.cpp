@@ -50,12 +50,17 @@ int mix_step(const Stack& stack) {
 
 constexpr int kFewestSteps = 8;  // of a chunk that a budget chooses
 
-// Until an iteration takes no more than that, or a chunk has few steps.
+// The longest chunks with which an iteration takes no more than that, else those with which it takes the least: the
+// shorter they are, the more states are kept.
 void shorten_chunks(const Training& training, double bytes, DenseTrainingPlan& plan) {
-  auto steps = static_cast<int>(chunk_steps(size_of(training), of_layer(plan, 0)));
-  while ((plan.stash != Stash::gates || plan.cell_layers > 0) && steps / 2 >= kFewestSteps &&
-         static_cast<double>(training_memory(training, plan).peak_bytes) > bytes) {
-    plan.chunk = steps /= 2;
+  const auto peak = [&](const DenseTrainingPlan& of) {
+    return static_cast<double>(training_memory(training, of).peak_bytes);
+  };
+  DenseTrainingPlan shorter = plan;
+  shorter.chunk = static_cast<int>(chunk_steps(size_of(training), of_layer(plan, 0)));
+  while ((plan.stash != Stash::gates || plan.cell_layers > 0) && peak(plan) > bytes &&
+         (shorter.chunk /= 2) >= kFewestSteps) {
+    plan = peak(shorter) < peak(plan) ? shorter : plan;
   }
 }
 
