@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What less memory costs in training: the most memory of an iteration against its time, by what is kept between the passes.
+"""What less memory costs in training: the most memory of an iteration against its time, by what is kept between the passes;
+onchip's in blue.
 Reads rows of experiments/recipes/training/training_memory.py."""
-from style import BLUE, GREY, INK, VERMILION, fail, number, parser, plt, read_csv, save, write_dump
+from style import BLUE, GREY, VERMILION, fail, number, parser, plt, read_csv, save, write_dump
 
 COLUMNS = ["device", "cell", "hidden", "batch", "steps", "layers", "way", "peak_mib", "ms"]
-NAMES = {"torch": "torch.nn", "torch checkpoint 4": "checkpoint, 4 chunks", "torch checkpoint 16": "checkpoint, 16 chunks",
-         "onchip gates": "onchip, gates", "onchip cells": "onchip, cells"}  # fmt: skip
+NAMES = {"torch": "torch.nn", "torch checkpoint 4": "4 chunks", "torch checkpoint 16": "checkpoint, 16 chunks",
+         "onchip gates": "onchip, gates", "onchip 1 of cells": "cells of one layer", "onchip cells": "cells",
+         "onchip replay": "replay"}  # fmt: skip
+PLACES = {"onchip cells": ("right", (-6, -4)), "onchip replay": ("left", (7, -4)), "torch checkpoint 4": ("center", (0, 7))}
 
 
 def main():
@@ -20,12 +23,14 @@ def main():
 
     figure, all_axes = plt.subplots(1, len(networks), figsize=(3.3 * len(networks), 3.5), squeeze=False)
     for axes, (name, ways) in zip(all_axes[0], networks.items()):
+        own = sorted(of for way, of in ways.items() if way.startswith("onchip"))
+        axes.plot(*zip(*own), color=BLUE, linewidth=0.8, alpha=0.5)
         for way, (ms, mib) in ways.items():
             color = BLUE if way.startswith("onchip") else VERMILION
             axes.plot(ms, mib, marker="o", color=color, linestyle="none", clip_on=False)
-            is_right = ms > 0.55 * max(ms for ms, _ in ways.values())
-            axes.annotate(NAMES[way], (ms, mib), xytext=(-7 if is_right else 7, -12 if way == "onchip cells" else 6), textcoords="offset points",
-                          ha="right" if is_right else "left", fontsize=8, color=INK)
+            is_right = ms > 0.75 * max(ms for ms, _ in ways.values())
+            align, place = PLACES.get(way, ("right", (7, 7)) if is_right else ("left", (7, 6)))
+            axes.annotate(NAMES[way], (ms, mib), xytext=place, textcoords="offset points", fontsize=8, color=color, ha=align)
         right, top = 1.05 * max(ms for ms, _ in ways.values()), 1.1 * max(mib for _, mib in ways.values())
         axes.set(xlim=(0, right), ylim=(0, top))
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= right])

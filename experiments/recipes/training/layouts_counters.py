@@ -4,13 +4,14 @@
 read counters. A CSV, with sums over all launches: MiB read from and written to device memory, MiB that L2 was asked for, the
 percentage of these that hit, and launches. L2 has nothing of a product before its first launch, and ncu leaves caches alone.
 
-FILE gets what ncu says, with the name of each launch's kernel; if it is there, it is only read. About a minute on a GPU.
-  PYTHONPATH=python experiments/recipes/training/layouts_counters.py FILE > experiments/data/h200/layouts_counters.csv"""
+FILE gets what ncu says, with the name of each launch's kernel; if it is there, it is only read. Half a minute on a GPU.
+  PYTHONPATH=python experiments/recipes/training/layouts_counters.py [FILE] > experiments/data/h200/layouts_counters.csv"""
 import csv
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import torch
 from layouts import KEY, LAYOUTS, made
@@ -59,10 +60,11 @@ def read_launches(file):
 
 
 def main():
-    file = pathlib.Path(sys.argv[1])
-    if not file.exists():
-        run_ncu(file)
-    launches = read_launches(file)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else f"{folder}/ncu.txt")
+        if not file.exists():
+            run_ncu(file)
+        launches = read_launches(file)
     print(f"{KEY},{','.join(f'{name}_{kind}' for name in LAYOUTS for kind in KINDS)}")
     for precision, hidden, batch in CASES:
         cells = [torch.cuda.get_device_name(), "lstm", precision, hidden, batch, STEPS, 1, PRODUCT]
