@@ -770,7 +770,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   if (plan.stash == Stash::replay) {
     return replay_program(std::move(program), b);
   }
-  const LayerMemory memory = layer_memory(size, plan, instead == nullptr);
+  const LayerMemory memory = layer_memory(size, b.plan, instead == nullptr);
   const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
   b.arrays = add_arrays(program, size, memory);
   const auto own_arrays = static_cast<int>(program.arrays.size());

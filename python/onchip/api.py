@@ -308,7 +308,7 @@ def predict(chip: ChipLike, cell: Optional[str] = None, hidden: Optional[int] = 
     storage, ...
 
     mode="train": of an iteration of a training, forward and all gradients: `us`, `step_us`, and `peak_bytes` of memory. Further
-    keywords: stash ("gates" or "cells"), memory ("24 GiB", or bytes), family.
+    keywords: stash ("gates", "cells" or "replay"), memory ("24 GiB", or bytes), family.
 
     network="spdnn:1024x120": of an inference of a feed-forward network: `ms`. Further keywords: images ("digits:60000", or their
     number), alive (a share of them), sample (so many are computed), gpus, plan.

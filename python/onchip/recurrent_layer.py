@@ -498,18 +498,23 @@ class _Replay(torch.autograd.Function):
             return (None, None, *found)
         layer, of, layers = _of_stack(cell, x, weights, stash), _Addresses(), stash.layers
         dx, dh0, dc0, *_ = (x.new_empty(tensor.shape) if needed else None for tensor, needed in zip((x, h0, c0), needs))
-        # Of weights in fp32, with each gate's units and the columns up to the next multiple of 8.
-        gates, padded = {"lstm": 4, "gru": 3}[cell], lambda size: (size + 7) // 8 * 8
-        of_sums, found = {"dtype": torch.promote_types(x.dtype, torch.float32), "device": x.device}, []
+        dy = torch.zeros_like(y) if dy is None else dy
+        gates, found = {"lstm": 4, "gru": 3}[cell], []
+
+        def empty_gradient(weight):
+            """Of a matrix in fp32, with each gate's units and the columns up to the next multiple of 8."""
+            if weight.dim() == 1:
+                return x.new_empty(weight.shape)
+            rows, columns = ((size + 7) // 8 * 8 for size in (weight.shape[0] // gates, weight.shape[1]))
+            return x.new_empty(gates, rows, columns, dtype=torch.promote_types(x.dtype, torch.float32))
+
         arrays = _arrays_of_layers(
-            of, weights, layers, {"x": x, "kept": kept, "dx": dx}, {"y": y, "dy": torch.zeros_like(y) if dy is None else dy},
+            of, weights, layers, {"x": x, "kept": kept, "dx": dx}, {"y": y, "dy": dy},
             h0=h0, c0=c0, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0,
         )  # fmt: skip
         count = len(weights) // layers
         for number, needed in enumerate(needs[3:]):
-            weight = weights[number]
-            shape = weight.shape if weight.dim() == 1 else (gates, padded(weight.shape[0] // gates), padded(weight.shape[1]))
-            found.append(torch.empty(shape, **(of_sums if weight.dim() == 2 else {"dtype": x.dtype, "device": x.device})) if needed else None)
+            found.append(empty_gradient(weights[number]) if needed else None)
             arrays[number // count][("dw_ih", "dw_hh", "db", "db_hh")[number % count]] = of(found[-1])
         workspace = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device)
         arrays[0]["workspace"] = of(workspace)

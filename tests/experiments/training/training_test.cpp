@@ -209,7 +209,7 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal(train + "--plan 'dense_training gates forwad=[]'", "did you mean 'forward'");
   require_refusal(train + "--plan 'stash=gates | forward layer=0 groups=1'",
                   "expected 'dense_training gates forward=[");
-  require_refusal(train + "--stash none", "expected gates or cells");
+  require_refusal(train + "--stash none", "expected gates, cells or replay");
   require_refusal(train + "--family dense_persistent", "expected dense_training, sparse_training or cudnn_training");
   CHECK(says(run(train + "--family cudnn_training").out, "\ncudnn_training\n"));
 #ifdef ONCHIP_HAS_CUDA
