@@ -178,6 +178,7 @@ TEST_CASE("null handles and numbers without a meaning are refused, and null is d
   CHECK(asked(h200.get(), &network) == "1: 'tier' is 3; expected 0 to 2");
   network.tier = 0;
   network.batch = 65;
+  network.cell = ONCHIP_RELU;  // gated cells have a family for it
   CHECK(asked(h200.get(), &network).starts_with("1: "));
   CHECK(answer([&](onchip_error* e) { return onchip_chip_create("h200", nullptr, e); }) == "1: 'chip' is null");
   onchip_chip_destroy(nullptr);

@@ -149,7 +149,7 @@ TEST_CASE("bad input gets one clear line and exit status 2", "[fast]") {
   require_refusal("predict --hidden 64 --chip h2000", "did you mean 'H200'?");
   require_refusal("predict --hidden 64 --set sm.cuont=5", "did you mean 'sm.count'?");
   require_refusal("predict --hidden 64 --set shared_memory.per_sm=512", "KiB");
-  require_refusal("predict --hidden 64 --family dense", "sparse_persistent or dense_persistent");
+  require_refusal("predict --hidden 64 --family dense", "dense_persistent or dense_pipelined");
   require_refusal("predict --hidden 64 --family dense_persistent --precision fp32", "fp16 or bf16");
   require_refusal("simulate --hidden 64 --family dense_persistent", "no exchange inside a cluster");
   require_refusal("predict --hidden 64 --skip 1", "unknown option");
