@@ -4,6 +4,7 @@
 #include "kernels/baselines/random_fill.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/training/training_layer.hpp"
+#include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/base/random.hpp"
 
@@ -105,7 +106,9 @@ class StackStep {
       : precision_(training.network.precision) {
     std::size_t workspace = 0;
     for (int layer = 0; layer < training.stack.layers; ++layer) {
-      layers_.emplace_back(size_of(training, layer), precision_, plan, chip);
+      const auto* const dense = std::get_if<DenseTrainingPlan>(&plan);
+      const TrainingPlan own = dense != nullptr ? of_layer(*dense, layer) : plan;
+      layers_.emplace_back(size_of(training, layer), precision_, own, chip);
       workspace = std::max(workspace, layers_.back().workspace_bytes());
     }
     workspace_.emplace(workspace);
@@ -190,6 +193,9 @@ class StackStep {
 }  // namespace
 
 Way stack_way(const Chip& chip, const Training& training, const TrainingPlan& plan) {
+  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan); dense && dense->stash == Stash::replay) {
+    throw InputError("a replay of a stack is timed by experiments/recipes/training/training_memory.py");
+  }
   struct Captured {
     StackStep step;
     Stream stream;
