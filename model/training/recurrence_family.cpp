@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/training/recurrence_family.hpp"
 
+#include "model/base/error.hpp"
 #include "model/base/numeric.hpp"
 #include "model/dense/fragments.hpp"
 #include "model/dense/plan.hpp"
@@ -154,21 +155,25 @@ Price price(const Chip& chip, const RecurrenceGeometry& geometry) {
 
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile&, const Constraints& constraints,
                         const Consider<RecurrencePlan>& consider) {
-  const auto has_what_is_fixed = [&](const RecurrencePlan& plan) {
-    return std::ranges::all_of(fields(plan), [&](const Field<RecurrencePlan>& field) {
-      const FixedField* const fixed = constraints.find(field.name);
-      return fixed == nullptr || field.get(plan) == fixed->value;
-    });
-  };
   const TrainingSize size = training_size(network);
   const auto offer = [&](RecurrencePlan plan) {
+    for (const Field<RecurrencePlan>& field : fields(plan)) {
+      if (const FixedField* const fixed = constraints.find(field.name)) {
+        field.set(plan, fixed->value);
+      }
+    }
+    try {
+      plan = with_shared_tiles(size, plan, false);
+    } catch (const InputError&) {  // no kernel has what is fixed
+      return;
+    }
     const RecurrenceShape shape = recurrence_shape(size, plan, false);
     const auto [others, most] = recurrence_registers(shape, plan);
     const int lacking =
         others + kTileRegisters * (shape.tiles - plan.shared_tiles) + constraints.spare_registers - most;
     plan.shared_tiles =
         std::clamp(plan.shared_tiles + (lacking + kTileRegisters - 1) / kTileRegisters, plan.shared_tiles, shape.tiles);
-    if (constraints.tier.value_or(Tier::streamed) >= plan.tier() && has_what_is_fixed(plan)) {
+    if (constraints.tier.value_or(Tier::streamed) >= plan.tier()) {
       consider(plan);
     }
   };

@@ -13,17 +13,21 @@ namespace onchip {
 namespace {
 
 constexpr int kMostOfBatch = 4096;
-constexpr std::array kFields{number<&RecurrencePlan::batch_groups>("batch_groups", 1, kMostOfBatch),
-                             number<&RecurrencePlan::sub_batches>("sub_batches", 1, kMostOfBatch),
-                             number<&RecurrencePlan::warps>("warps", 1, 16),
-                             number<&RecurrencePlan::split>("split", 1, 4).power_of_two(),
-                             number<&RecurrencePlan::shared_tiles>("shared_tiles", 0, kMostOfBatch),
-                             number<&RecurrencePlan::loads_in_flight>("loads_in_flight", 1, 64),
-                             number<&RecurrencePlan::poll_delay>("poll_delay", 0, 100'000),
-                             number<&RecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
-                             number<&RecurrencePlan::units>("units", 16, 32).power_of_two(),
-                             number<&RecurrencePlan::warp_groups>("warp_groups", 1, 4),
-                             number<&RecurrencePlan::launches>("launches", 1, kMostOfBatch).usually(1)};
+constexpr std::array kFields{
+    number<&RecurrencePlan::batch_groups>("batch_groups", 1, kMostOfBatch)
+        .option("N", "Share the samples out to this many groups of SMs, each with all weights."),
+    number<&RecurrencePlan::sub_batches>("sub_batches", 1, kMostOfBatch),
+    number<&RecurrencePlan::warps>("warps", 1, 16),
+    number<&RecurrencePlan::split>("split", 1, 4).power_of_two(),
+    number<&RecurrencePlan::shared_tiles>("shared_tiles", 0, kMostOfBatch),
+    number<&RecurrencePlan::loads_in_flight>("loads_in_flight", 1, 64)
+        .option("N", "Poll this many 16-byte words of the state at once per thread."),
+    number<&RecurrencePlan::poll_delay>("poll_delay", 0, 100'000)
+        .option("CYCLES", "Let every warp wait so long before it first polls for the next state."),
+    number<&RecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
+    number<&RecurrencePlan::units>("units", 16, 32).power_of_two(),
+    number<&RecurrencePlan::warp_groups>("warp_groups", 1, 4),
+    number<&RecurrencePlan::launches>("launches", 1, kMostOfBatch).usually(1)};
 
 constexpr int kRegisters = 65536;
 

@@ -37,13 +37,13 @@ TEST_CASE("predict answers for the family that is asked for, else for the faster
 TEST_CASE("predict compares the families, best first, and says why the others lost", "[fast]") {
   const std::string network = "predict --cell lstm --hidden 1536 --batch 8 --density 100%";
   const Json plans = run_json(network + " --plan all").at("plans");
-  REQUIRE(plans.size() == 5);
+  REQUIRE(plans.size() == 6);
   CHECK(plans[0].at("plan") == run_json(network).at("plan"));
   CHECK(plans[0].at("why") == "the fastest that fits");
   CHECK(plans[0].at("step_us") < plans[1].at("step_us"));
   CHECK(says(plans[1].at("why").get<std::string>(), " us slower, most of it "));
   const Json single = run_json("predict --hidden 512 --precision fp32 --plan all").at("plans");
-  REQUIRE(single.size() == 5);
+  REQUIRE(single.size() == 6);
   CHECK(single[4].at("family") == "dense_persistent");
   CHECK(says(single[4].at("why").get<std::string>(), "fp16 or bf16"));
   const Json large = run_json("predict --hidden 60000 --density 50% --plan all", 1);

@@ -50,7 +50,7 @@ TEST_CASE("a report of every kind of answer has its sentence, its command and it
   };
   for (const auto& [question, sentence] :
        {Asked{"predict --hidden 2304 --density 30%", "relu H=2304 B=4 30 % fp16 on H200 fits: a step takes"},
-        Asked{"predict --hidden 2304 --density 30% --plan all", "Of 5 kinds of plan, dense_persistent is the fastest."},
+        Asked{"predict --hidden 2304 --density 30% --plan all", "Of 6 kinds of plan, dense_persistent is the fastest."},
         Asked{"fit --hidden 20000 --density 30% --batch 1", "does not fit: too little of"},
         Asked{"what-if --hidden 2304 --density 30% --set sm.clock=+10% --no-ranking", "Changed: "},
         Asked{"predict --cell lstm --hidden 512 --layers 2", "; the whole sequence takes "}}) {
