@@ -4,6 +4,7 @@ declare module "d3-scale" {
   export interface ScaleLinear<Range, Output> {
     (value: number): Output;
     domain(of: number[]): this;
+    domain(): number[];
     range(of: Range[]): this;
     ticks(count?: number): number[];
     invert(value: number): number;

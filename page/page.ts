@@ -56,13 +56,19 @@ const where = new Where(where_body, (to) => change(to, true));
 app.append(
   el("header", { id: "top" }, el("h1", {}, "onchip"),
     el("nav", { "aria-label": "Share and save" },
-      button("Copy link", () => copy(location.href.startsWith("file:") ? address_of(state) : location.href, "address")),
+      button("Copy link", () => copy(link(), "link")),
       button("Copy command", () => copy(command_of(state), "command")),
       button("Pin as A", () => change({ than: address_of(state, true) }, false)),
       button("JSON", () => download("onchip.json", "application/json", raw)),
       button("Chip file", save_chip), button("This page", save_page), told)),
   el("main", {}, form,
     el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note), el("div", { id: "cards" }, ...cards))));
+
+// Of a file the folder is nobody else's business.
+function link(): string {
+  const place = location.protocol === "file:" ? location.pathname.split("/").pop()! : location.origin + location.pathname;
+  return place + address_of(state);
+}
 
 function button(text: string, click: () => void): HTMLElement {
   return el("button", { type: "button", click }, text);

@@ -2,6 +2,7 @@
 // The step: its terms as one bar, the floor as a line, the 95 % interval as whiskers.
 import { scaleLinear } from "d3-scale";
 import { Answer, Part, Plan, family_text, shown_plan } from "./answer";
+import { measured_here } from "./measured";
 import { capital, digits, el, svg, text_at, words } from "./dom";
 
 // What the term is, and what would make it less.
@@ -63,6 +64,7 @@ function bar(plan: Plan, parts: Part[], color: (part: Part, i: number) => string
     ];
   });
   const low = x(plan.low), high = x(plan.high), floor = plan.floor ? x(plan.floor) : null;
+  const measured = measured_here(answer.state, plan.family);
   const ticks = x.ticks(Math.min(8, Math.floor(width / 70)));
   return svg("svg", { viewBox: `0 0 ${width} 132`, role: "img", "aria-label": `${family_text(plan.family)}: ${digits(total)} ${answer.unit} ${answer.per}`, class: "bar" },
     ...ticks.map((tick) => svg("line", { x1: x(tick), x2: x(tick), y1: top + height, y2: top + height + 5, class: "tick" })),
@@ -70,8 +72,10 @@ function bar(plan: Plan, parts: Part[], color: (part: Part, i: number) => string
     ...boxes.filter((box): box is SVGRectElement | SVGTextElement => Boolean(box)),
     svg("path", { d: `M${low},${top - 16}H${high}M${low},${top - 21}v10M${high},${top - 21}v10M${x(total)},${top - 22}v22`, class: "whisker" }),
     low > 50 && text_at(low - 6, top - 12, "95 %", { class: "axis", "text-anchor": "end" }),
+    measured && svg("circle", { cx: x(Math.min(measured.us, x.domain()[1])), cy: middle, r: 7, class: "measured-step" }, svg("title", {}, measured.text)),
+    measured && text_at(width - 8, top + height + 40, measured.text, { class: "axis strong", "text-anchor": "end" }),
     floor !== null && svg("line", { x1: floor, x2: floor, y1: top - 6, y2: top + height + 34, class: "floor" }),
-    floor !== null && text_at(floor + 6, top + height + 40, `floor ${digits(plan.floor!)}${width - floor > 280 ? ": no plan of this kind is faster" : ""}`, { class: "axis strong" }));
+    floor !== null && text_at(floor + 6, top + height + 40, `floor ${digits(plan.floor!)}${width - floor > (measured ? 640 : 280) ? ": no plan of this kind is faster" : ""}`, { class: "axis strong" }));
 }
 
 function list(plan: Plan, parts: Part[], color: (part: Part, i: number) => string, answer: Answer): HTMLElement {

@@ -5,6 +5,7 @@ import { scaleLog, ScaleLogarithmic } from "d3-scale";
 import { area, line } from "d3-shape";
 import { Json, State, changes_of, kMostBatch, kMostHidden } from "./state";
 import { share_text } from "./answer";
+import { measured_beside } from "./measured";
 import { el, svg, text_at } from "./dom";
 
 const left = 52, bottom = 40, right = 18, top = 10;
@@ -158,7 +159,14 @@ export class Where {
       return [svg("rect", { x: left + 12, y: at - 10, width: 12, height: 12, rx: 3, class: "area", fill: `var(--${color})`, stroke: `var(--${color})` }),
         text_at(left + 32, at, label, { class: "label" })];
     });
-    this.areas.replaceChildren(...layers, ...(known.length > 0 ? key : []));
+    this.note.textContent = `Where weights lie on the ${chip}, by hidden size and ${train ? "batch" : "density"}. Drag the point.`;
+    const places = new Map(measured_beside(state).map((one) => [`${one.hidden} ${one.density}`, one]));
+    const dots = [...places.values()].filter(({ hidden, density }) => hidden >= kLeast && hidden <= kMostHidden && density >= 0.01).map(({ hidden, density }) =>
+      svg("circle", { cx: x(hidden), cy: y(density), r: 2.5, class: "measured" }));
+    if (dots.length > 0) {
+      this.note.append(` Dots: ${dots.length} measured networks with this cell and batch.`);
+    }
+    this.areas.replaceChildren(...layers, ...dots, ...(known.length > 0 ? key : []));
     const sizes = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384].filter((_, i) => width > 420 || i % 2 === 0);
     const others = train ? [1, 4, 16, 64, 256] : [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
     this.axes.replaceChildren(
@@ -172,7 +180,6 @@ export class Where {
     this.point.replaceChildren(
       svg("circle", { cx: px, cy: py, r: 18, class: "halo" }), svg("circle", { cx: px, cy: py, r: 8, class: "you" }));
     const what = train ? `batch ${state.batch}` : share_text(state.density);
-    this.note.textContent = `Where weights lie on the ${chip}, by hidden size and ${train ? "batch" : "density"}. Drag the point.`;
     this.picture.setAttribute("aria-label", `Hidden size ${state.hidden}, ${what}. Sliders change both.`);
   }
 }

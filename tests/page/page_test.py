@@ -118,7 +118,7 @@ class PageTest(unittest.TestCase):
         self.settled(tab, "GRU")
 
     def test_what_does_not_fit_says_what_it_needs_and_one_click_makes_it_fit(self):
-        tab = self.open("#chip=h200&cell=lstm&hidden=1536&density=100%25&batch=4")
+        tab = self.open("#chip=h200&cell=lstm&hidden=4096&density=50%25&batch=4")
         remedy = tab.locator(".remedy").first
         remedy.wait_for(timeout=60000)
         self.assertEqual(tab.locator("#sentence").get_attribute("data-fits"), "false")
