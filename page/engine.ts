@@ -82,6 +82,8 @@ export class Engine {
   // What is filled in, in one thread or, where there are cores for it, two.
   private later = Array.from({ length: navigator.hardwareConcurrency > 1 ? 2 : 1 }, () => new Thread(() => this.start()));
 
+  private aside = new Thread(() => this.start()); // for scripts, and only started by them
+
   private start(): Worker {
     const worker = new Worker(this.source);
     if (this.module) {
@@ -95,9 +97,10 @@ export class Engine {
     return worker;
   }
 
-  // Of a chip and its changes, and for a question its answer, as JSON text.
-  ask(chip: string, changes: string[], question: object): Promise<string | null> {
-    this.now.forget(150);
+  // Of a chip and its changes, and for a question its answer, as JSON text. What was asked before is stopped where it took
+  // longer than that already.
+  ask(chip: string, changes: string[], question: object, patience_ms: number): Promise<string | null> {
+    this.now.forget(patience_ms);
     return this.now.call("page_ask", [chip, changes.join("\n"), JSON.stringify(question)]);
   }
 
@@ -119,7 +122,7 @@ export class Engine {
 
   // Of a text, whatever it is, and never dropped.
   ask_text(chip: string, changes: string[], question: string): Promise<string | null> {
-    return this.now.call("page_ask", [chip, changes.join("\n"), question]);
+    return this.aside.call("page_ask", [chip, changes.join("\n"), question]);
   }
 
   forget_later(): void {

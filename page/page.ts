@@ -27,7 +27,7 @@ const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip
 const sentence = el("p", { id: "sentence", "aria-live": "polite", role: "status" }, "The model starts\u2026");
 const problem = el("p", { id: "problem", role: "alert", hidden: true });
 const command = el("code", {});
-const note = el("span", { id: "note", hidden: true }, "Rows at their expected lengths; those of the mask follow.");
+const note = el("span", { id: "note", hidden: true });
 const told = el("span", { class: "told", role: "status" });
 const cards: HTMLElement[] = [];
 
@@ -43,12 +43,12 @@ function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
 const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: Math.max(0, parseFloat(wish.value) || 0) }, false) });
 const wish_unit = el("span", {});
 const step = card("step", "The step");
+const compare = card("compare", "A and B");
 const where_body = card("where", "Where you sit");
 const chip = card("chip", "The chip");
 const plans = card("plans", "Plans");
 const least = card("least", "Least change", el("span", { class: "wish" }, el("label", { for: "wish" }, "or a time of at most "), wish, wish_unit));
 const worth = card("worth", "Worth");
-const compare = card("compare", "A and B");
 const form = el("form", { id: "controls", "aria-label": "What is asked", submit: (event) => event.preventDefault() });
 const controls = new Controls(form, change);
 const where = new Where(where_body, (to) => change(to, true));
@@ -185,6 +185,10 @@ async function update(): Promise<void> {
   const of = state;
   clearTimeout(exact_timer);
   document.body.classList.add("waiting");
+  if (of.workload === "layers") {
+    note.textContent = "The blocks of each layer are sought, and then a plan; large networks take seconds\u2026";
+    note.hidden = false;
+  }
   const is_quick = of.workload === "step" && exact !== key_of(of);
   if (!(await ask_and_show(of, numbers, mine, is_quick)) || !answer) {
     return;
@@ -208,7 +212,7 @@ const key_of = ({ cell, hidden, density, precision }: State): string => JSON.str
 
 // False where it was overtaken, or refused.
 async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: number, quickly: boolean): Promise<boolean> {
-  const text = await engine.ask(of.chip, changes_of(of), question_of(of, "rank", quickly));
+  const text = await engine.ask(of.chip, changes_of(of), question_of(of, "rank", quickly), of.workload === "layers" ? 4000 : 150);
   if (text === null || mine !== asked) {
     return false;
   }
@@ -224,6 +228,7 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
   }
   refuse("");
   document.body.classList.remove("waiting");
+  note.textContent = "Rows at their expected lengths; those of the mask follow.";
   note.hidden = !quickly;
   raw = text;
   others = without_plan(json);
