@@ -130,16 +130,17 @@ export function sentence_of(answer: Answer): string {
     return `${title} has no plan on the ${chip}.`;
   }
   const is_answer = plan === answer.plans[0];
+  const of_family = is_answer ? "" : ` with ${family_text(plan.family)}`;
   const where = plan.fits ? "stays on" : answer.fits && is_answer ? "fits on" : "does not stay on";
   if (plan.time === null) {
     const over = tightest(plan);
     const lack = over && over.used > over.available
       ? `: ${words(over.name)} needs ${amount(over.used, over.unit)} and has ${amount(over.available, over.unit)}` : "";
-    return `${title} ${where} the ${chip}${lack}.`;
+    return `${title}${of_family} ${where} the ${chip}${lack}.`;
   }
   const floor = plan.floor ? `, floor ${digits(plan.floor)}` : "";
   const time = `${digits(plan.time)}\u00a0${unit} ${per} (${digits(plan.low)} to ${digits(plan.high)})${floor}`;
-  const with_what = plan.fits ? "" : plan.json.tier !== "streamed" ? ` and runs with ${family_text(plan.family)}`
+  const with_what = plan.fits ? of_family : plan.json.tier !== "streamed" ? ` and runs with ${family_text(plan.family)}`
     : is_answer && answer.fits ? " and is faster with some weights read from L2" : " and reads some weights from L2 in every step";
   const most = tightest({ ...plan, resources: plan.resources.filter(({ name }) => name !== "sms") });
   const size = plan.fits && most && most.name !== "sms" && most.used / most.available > 0.5 ? `, ${words(most.name)} its size` : "";

@@ -46,7 +46,7 @@ class LogSlider {
     const id = `slider-${range.label.replace(/\W+/g, "-").toLowerCase()}`;
     this.slider = el("input", {
       type: "range", min: 0, max: kSteps, step: 1, id,
-      input: () => this.moved(true), change: () => this.moved(false),
+      input: () => this.moved(true), change: () => this.moved(false), keydown: (event) => this.key(event as KeyboardEvent),
     });
     this.typed = el("input", { type: "text", inputmode: "decimal", "aria-label": `${range.label}, typed`, change: () => {
       const value = range.read(this.typed.value);
@@ -64,9 +64,29 @@ class LogSlider {
     return Math.min(1, Math.max(0, Math.log(value / least) / Math.log(most / least)));
   }
 
+  private value_at(step: number): number {
+    const { least, most, round } = this.range;
+    return round(least * (most / least) ** (step / kSteps));
+  }
+
+  // To the next value that there is, which may be several steps away.
+  private key(event: KeyboardEvent): void {
+    const way = /^Arrow(Right|Up)$/.test(event.key) ? 1 : /^Arrow(Left|Down)$/.test(event.key) ? -1 : 0;
+    if (way !== 0) {
+      event.preventDefault();
+      const from = this.value_at(Number(this.slider.value));
+      let step = Number(this.slider.value);
+      while (step >= 0 && step <= kSteps && this.value_at(step) === from) {
+        step += way;
+      }
+      this.slider.value = String(step);
+      this.moved(true);
+    }
+  }
+
   private moved(is_moving: boolean): void {
-    const { least, most, round, set } = this.range;
-    const value = round(least * (most / least) ** (Number(this.slider.value) / kSteps));
+    const { set } = this.range;
+    const value = this.value_at(Number(this.slider.value));
     this.typed.value = this.range.text(value);
     set(value, is_moving);
   }

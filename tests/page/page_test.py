@@ -138,6 +138,12 @@ class PageTest(unittest.TestCase):
         search.press("Enter")
         tab.get_by_label("exchange.signal", exact=True).wait_for()
 
+    def test_sliders_are_moved_by_keys(self):
+        tab = self.open()
+        for name, expected in (("Batch", "B=5"), ("Hidden size", "H=2080"), ("Density", "11")):
+            tab.get_by_label(name, exact=True).press("ArrowRight")
+            self.settled(tab, expected)
+
     def test_two_answers_stand_side_by_side(self):
         tab = self.open()
         tab.get_by_role("button", name="Pin as A").click()
