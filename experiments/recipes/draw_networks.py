@@ -5,6 +5,8 @@
   experiments/recipes/draw_networks.py libraries NUMBER SEED > experiments/data/libraries_configurations.csv
   experiments/recipes/draw_networks.py small NUMBER SEED
   experiments/recipes/draw_networks.py training NUMBER SEED > experiments/data/tuned_configurations.csv
+  experiments/recipes/draw_networks.py stacks NUMBER SEED > experiments/data/training_stacks_configurations.csv
+  experiments/recipes/draw_networks.py large NUMBER SEED > experiments/data/large_batches_configurations.csv
 
 drawn_configurations.csv is of seeds 2026 and 2027, drawn_again_configurations.csv of seed 2028, 100 each, for an H100;
 drawn_third_configurations.csv and drawn_fourth_configurations.csv of seeds 2029 and 2030, 150 each.
@@ -20,7 +22,10 @@ drawn_fifth_configurations.csv is 42 networks of seed 2031 for an H200, and 18 s
 2032; drawn_sixth_configurations.csv likewise of seeds 2033 and 2034.
 
 tuned_configurations.csv is 40 layers that are trained, of seed 2035: 32 to 3000 units, batches 1 to 512, 16 to 2000
-steps, evenly in their logarithms, whose gates take at most 4 GB."""
+steps, evenly in their logarithms, whose gates take at most 4 GB. training_stacks_configurations.csv is 12 networks of
+seed 2036, drawn so, of two to four layers or both directions or both.
+
+large_batches_configurations.csv is 20 dense networks of seed 2037: 128 to 1600 units, 65 to 2048 samples."""
 import concurrent.futures
 import json
 import os
@@ -66,6 +71,29 @@ def draw_training(number, seed):
             number -= 1
 
 
+def draw_stacks(number, seed):
+    draw = random.Random(seed)
+    print("cell,hidden,batch,precision,steps,layers,directions")
+    while number > 0:
+        cell, precision = draw.choice(("lstm", "gru")), draw.choice(("fp16", "bf16"))
+        hidden, batch = round(32 * (1500 / 32) ** draw.random()), round(256 ** draw.random())
+        steps, layers, directions = round(16 * 40 ** draw.random()), draw.randint(1, 4), draw.choice((1, 2))
+        if layers * directions > 1 and 12 * steps * batch * hidden * layers * directions <= 4e9:
+            print(cell, hidden, batch, precision, steps, layers, directions, sep=",")
+            number -= 1
+
+
+def draw_large(number, seed):
+    draw = random.Random(seed)
+    print("cell,hidden,batch,density,precision,mask,seed,steps")
+    while number > 0:
+        cell, precision = draw.choice(("lstm", "gru")), draw.choice(("fp16", "bf16"))
+        hidden, batch = round(128 * (1600 / 128) ** draw.random()), round(65 * (2048 / 65) ** draw.random())
+        if hidden * batch <= 400_000:  # the reference takes seconds
+            print(cell, hidden, batch, 1, precision, "uniform", 1, 64, sep=",")
+            number -= 1
+
+
 def draw_small(number, seed):
     draw = random.Random(seed)
     print("cell,hidden,batch,density,precision,mask,seed,steps")
@@ -77,11 +105,11 @@ def draw_small(number, seed):
 
 
 def main():
-    draws = {"libraries": draw_for_libraries, "small": draw_small, "training": draw_training}
+    draws = {"libraries": draw_for_libraries, "small": draw_small, "training": draw_training, "stacks": draw_stacks, "large": draw_large}
     if len(sys.argv) == 4 and sys.argv[1] in draws:
         return draws[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
     if len(sys.argv) != 5:
-        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries | small | training} NUMBER SEED")
+        sys.exit("usage: experiments/recipes/draw_networks.py {ONCHIP CHIP | libraries | small | training | stacks | large} NUMBER SEED")
     onchip, chip, number, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     draw = random.Random(seed)
     networks = []

@@ -20,7 +20,9 @@ OptionGroup training_options() {
         "--mask or --weights of an LSTM whose recurrent weights are sparse and stay so.",
         "inference"},
        {"stash", "KIND",
-        "With --mode train keep all gates for the backward pass, or cells and compute the gates anew (default: gates, "
+        "With --mode train keep all gates for the backward pass, or cells and compute the gates anew, or states now "
+        "and then "
+        "and replay the forward pass (default: gates, "
         "with --memory the fastest that fits)."},
        {"memory", "BYTES",
         "With --mode train take plans that need at most so much device memory beside the input and the weights, "
@@ -45,8 +47,8 @@ TrainingQuestion read_training_question(const Options& options, bool needs_hidde
     constraints.family = family;
   }
   if (options.given("stash")) {
-    constraints.stash =
-        static_cast<Stash>(options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1]}));
+    constraints.stash = static_cast<Stash>(
+        options.choice("stash", options.text("stash"), {kStashNames[0], kStashNames[1], kStashNames[2]}));
   }
   if (options.given("memory")) {
     constraints.memory_bytes = parse_quantity(options.text("memory"), Dimension::bytes);
@@ -91,6 +93,8 @@ AskedTraining read_training_row(const CsvReader& file, std::size_t row) {
   question.configuration =
       read_configuration_row(file, row, /*with_weights=*/false, &std::as_const(question.configuration));
   question.stack.input = words("input").empty() ? 0 : static_cast<int>(read_whole(file, row, "input"));
+  question.stack.layers = words("layers").empty() ? 1 : static_cast<int>(read_whole(file, row, "layers", kMostLayers));
+  question.stack.bidirectional = !words("directions").empty() && read_whole(file, row, "directions", 2) == 2;
   question.constraints.fields = {words("plan_forward"), words("plan_backward")};
   try {
     if (!words("plan").empty()) {
@@ -158,7 +162,9 @@ Report report_of(const TrainingAnswer& answer) {
                      '\n' + to_aligned(table) + '\n';
   for (const RankedTraining& one : answer.ranking) {
     const PhasePrice& time = one.iteration;
-    if (one.is_library()) {
+    if (one.is_library() && time.us == 0) {
+      text += std::string(one.library()) + ": " + one.why + '\n';
+    } else if (one.is_library()) {
       text += std::string(one.library()) + ": " + fixed(time.us, 0) + " us (" + fixed(time.low_us, 0) + " to " +
               fixed(time.high_us, 0) + "), " + fixed(time.us / network.steps, 2) + " us for each step, " +
               std::string(one.computes()) + '\n';

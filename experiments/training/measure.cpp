@@ -42,13 +42,12 @@ struct OwnStep {
 
 void refuse_what_is_not_built(const AskedTraining& asked) {
   const Recurrent& network = asked.training.network;
-  const Stack& stack = asked.training.stack;
   const bool is_16_bit = network.precision == Precision::fp16 || network.precision == Precision::bf16;
   const bool is_gated = network.cell == Cell::lstm || network.cell == Cell::gru;
-  if (!is_gated || !is_16_bit || stack.layers * stack.directions() > 1) {
+  if (!is_gated || !is_16_bit) {
     throw InputError(
-        "training is measured for one layer and direction of LSTM or GRU in fp16 or bf16, and else not yet: with "
-        "--baselines the libraries are timed");
+        "training is measured for LSTM and GRU in fp16 or bf16, which have kernels: with --baselines the libraries are "
+        "timed");
   }
   if (asked.constraints.plan && !is_on_chip(*asked.constraints.plan)) {
     throw InputError("this plan is a library's: --baselines times it");
@@ -72,7 +71,10 @@ namespace {
 
 // Onto the current device, to be timed. Throws CudaError.
 OwnStep load_own_step(const Chip& chip, const AskedTraining& asked, const OwnProgram& made) {
-  return {.ways = training_ways(made.program, size_of(asked.training), asked.training.network.precision),
+  const Stack& stack = asked.training.stack;
+  return {.ways = stack.layers * stack.directions() > 1
+                      ? TrainingWays{.graph = stack_way(chip, asked.training, made.program.plan), .parts = {}}
+                      : training_ways(made.program, size_of(asked.training), asked.training.network.precision),
           .plan = made.program.plan,
           .refused = made.refused,
           .price = predict(chip, asked.training, made.program.plan).iteration};
@@ -255,7 +257,10 @@ MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, co
       std::rethrow_exception(prepared.problem);
     }
     step.own = load_own_step(chip.chip, asked, *prepared.program);
-    ways = {std::move(step.own->ways.graph), std::move(step.own->ways.parts)};
+    ways = {std::move(step.own->ways.graph)};
+    if (step.own->ways.parts.sample) {
+      ways.push_back(std::move(step.own->ways.parts));
+    }
   } catch (const std::exception& error) {  // a refusal, or a failure of the device, beside libraries is a row
     if (!options.baselines) {
       throw;
@@ -271,7 +276,7 @@ MeasuredStep measure_step(const ChipFile& chip, const PreparedStep& prepared, co
   }
   options.say("measuring " + describe(network));
   time_ways(ways, options.timing);
-  if (step.own) {  // its parts are beside it, and no way of their own
+  if (first_library > 1) {  // its parts are beside it, and no way of their own
     step.own->ways.parts = std::move(ways[1]);
   }
   step.ways.push_back(std::move(ways[0]));

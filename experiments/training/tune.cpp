@@ -46,8 +46,8 @@ Stash stash_of(const AskedTraining& asked) {
 TunedLayer prepare_layer(const Chip& chip, AskedTraining asked, const DeviceInfo& device, bool again) {
   TunedLayer layer{std::move(asked)};
   const Training& training = layer.asked.training;
-  if (training.mask || training.stack.layers * training.stack.directions() > 1) {
-    throw InputError("what is tuned is a dense layer of one direction; the layers of a network are rows of their own");
+  if (training.mask || training.stack.layers > 1) {
+    throw InputError("what is tuned is a dense layer; the layers of a network are rows of their own");
   }
   const Stash stash = stash_of(layer.asked);
   if (!again) {
@@ -88,7 +88,9 @@ std::vector<Timed> time_layer(const Chip& chip, const TunedLayer& layer, const M
   for (const OwnProgram& own : layer.programs) {
     timed.push_back({own.program.plan, price(own.program.plan)});
     try {
-      ways.push_back(training_ways(own.program, size_of(training), network.precision).graph);
+      ways.push_back(training.stack.bidirectional
+                         ? stack_way(chip, training, own.program.plan)
+                         : training_ways(own.program, size_of(training), network.precision).graph);
     } catch (const std::exception& error) {
       ways.push_back({.name = "onchip", .failure = error.what()});
     }
@@ -132,6 +134,7 @@ Columns<TunedRow> make_columns() {
   of_layer("batch", "samples at once", [](const Training& of) { return of.network.batch; });
   of_layer("steps", "of the sequence", [](const Training& of) { return of.network.steps; });
   of_layer("precision", "of weights and state", [](const Training& of) { return info(of.network.precision).name; });
+  of_layer("directions", "of the layer", [](const Training& of) { return of.stack.directions(); });
   of_layer("input", "features of the input", [](const Training& of) { return of.stack.columns(of.network, 0); });
   columns.add("rank", "", "of the plan, by its price; cuDNN's algorithm; `remembered`", &Row::rank);
   columns.add_time(

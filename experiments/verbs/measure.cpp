@@ -143,7 +143,9 @@ Loop loop_of(const Recurrent& network, const RecurrentPlan& plan) {
           const auto shape = geometry(network, of_family);
           return {shape.register_weights(), step_instructions(shape)};
         } else {
-          throw InputError(std::string(of_family.kName) + " is no kernel to compile");
+          throw InputError(std::string(of_family.kName) + (of_family.kIsOnChip
+                                                               ? " has no count of its instructions: it is run whole"
+                                                               : " is no kernel to compile"));
         }
       },
       plan);

@@ -20,9 +20,11 @@ OptionGroup layer_options() {
                 {"steps", "N", "Set the number of time steps: what is remembered is for any.", "256"},
                 {"precision", "TYPE", "Set the type of weights and state: fp16 or bf16.", "fp16"},
                 {"input", "N", "Set the elements of a sample's input (default: as many as --hidden)."},
-                {"stash", "KIND", "Keep the gates for the backward pass, or cells.", "gates"},
+                {"bidirectional", "", "Run the layer in both directions."},
+                {"stash", "KIND", "Keep the gates for the backward pass, or cells, or states to replay from.", "gates"},
                 {"configurations", "FILE",
-                 "Tune the layers of this CSV: columns cell, hidden, batch, precision and, if wanted, steps and input. "
+                 "Tune the layers of this CSV: columns cell, hidden, batch, precision and, if wanted, steps, "
+                 "directions and input. "
                  "The same call goes on where it was stopped: what is remembered is not timed again."}});
 }
 
@@ -50,7 +52,11 @@ AskedTraining read_layer(const Options& options) {
   network.batch = number("batch");
   network.steps = number("steps");
   network.density = 1;
-  AskedTraining asked{{network, {.input = options.given("input") ? number("input") : 0}, nullptr}, ""};
+  AskedTraining asked{
+      {network,
+       {.bidirectional = options.flag("bidirectional"), .input = options.given("input") ? number("input") : 0},
+       nullptr},
+      ""};
   asked.constraints.stash = parse_stash(options.text("stash"));
   return asked;
 }
@@ -61,7 +67,7 @@ int run_tune([[maybe_unused]] const Options& options) {
 #ifdef ONCHIP_HAS_CUDA
   std::optional<AskedTraining> one;
   if (options.given("configurations")) {
-    options.refuse({"cell", "hidden", "batch", "steps", "precision", "input", "stash"},
+    options.refuse({"cell", "hidden", "batch", "steps", "precision", "input", "bidirectional", "stash"},
                    "contradicts --configurations: the rows of the file say it");
   } else {
     one = read_layer(options);

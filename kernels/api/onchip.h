@@ -118,7 +118,7 @@ typedef struct onchip_network {
   int32_t cell;
   int32_t precision;
   int32_t hidden; /* units, 1 to 262144 */
-  int32_t batch;  /* samples, 1 to 64 on the chip */
+  int32_t batch;  /* samples, 1 to 64 on the chip; of dense LSTMs and GRUs in fp16 and bf16 more */
   double density; /* non-zeros of W / its elements, above 0, at most 1; not read where a matrix is given */
   int32_t tier;   /* ONCHIP_TIER_* */
 } onchip_network;
@@ -234,8 +234,9 @@ ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurr
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
 /* What forward keeps for backward beside y: all gates; or of an LSTM c now and then, from which backward computes the
- * gates of some steps at a time anew. */
-enum { ONCHIP_STASH_GATES = 0, ONCHIP_STASH_CELLS = 1 };
+ * gates of some steps at a time anew; or, of a stack of `layers` and not of each, the state now and then, from which
+ * backward replays the forward of all layers for some steps at a time, and y of the last. */
+enum { ONCHIP_STASH_GATES = 0, ONCHIP_STASH_CELLS = 1, ONCHIP_STASH_REPLAY = 2 };
 
 typedef struct onchip_layer {
   size_t struct_bytes; /* sizeof(onchip_layer) */
@@ -247,7 +248,10 @@ typedef struct onchip_layer {
   int64_t steps;
   int32_t directions;   /* 1, or 2: a second one from each sample's last position to its first */
   int32_t length_bytes; /* 4 or 8, of an element of `lengths`; 0: all samples have all steps */
-  int32_t stash;        /* ONCHIP_STASH_GATES or ONCHIP_STASH_CELLS; with a mask, the gates */
+  int32_t stash;        /* ONCHIP_STASH_...; with a mask, the gates; replay without lengths and a second direction */
+  int32_t chunk;        /* without a stash of gates, steps at a time, at most; 0: as usual */
+  int32_t layers;       /* with a stash of replay, one on the other; those behind the first take `hidden` elements; else
+                         * 1, or 0 */
 } onchip_layer;
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
@@ -260,13 +264,19 @@ ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchi
  * onchip_text_destroy. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
 ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, int32_t is_inference, char** why,
                                                  onchip_error* error);
-/* The same of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
+/* What a forward that no backward follows is priced, in us: by these kernels, infinite where onchip_training_library says
+ * why cuDNN is chosen; and by a program for each direction (onchip_program_create) whose step takes `step_us`, with its input product and
+ * with what brings sequences into the program's order. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
+ONCHIP_API onchip_status onchip_training_inference_us(const onchip_layer* layer, double step_us, double* layer_us,
+                                                      double* program_us, onchip_error* error);
+/* As onchip_training_create, of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
  * whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh is zero elsewhere.
  * Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */
 ONCHIP_API onchip_status onchip_training_create_sparse(const onchip_layer* layer, const onchip_matrix* mask,
                                                        onchip_training** training, onchip_error* error);
 /* Bytes of device memory: what a forward or a backward needs while it runs, aligned to ONCHIP_WORKSPACE_ALIGNMENT, and
- * what forward keeps of a direction for backward beside y and cells. Either may be null. */
+ * what forward keeps of a direction, or of all layers that are replayed, for backward beside y and cells. Either may be
+ * null. */
 ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, size_t* workspace, size_t* kept,
                                                onchip_error* error);
 /* Bytes of the workspace of a forward that no backward follows: its kept and cells are null. Sequences that are long go
@@ -274,10 +284,17 @@ ONCHIP_API onchip_status onchip_training_bytes(const onchip_training* training, 
  * always keeps. */
 ONCHIP_API onchip_status onchip_training_forward_bytes(const onchip_training* training, size_t* workspace,
                                                        onchip_error* error);
-/* Bytes of device memory of an iteration of so many such layers, one on the other; the first takes layer->input
- * elements. stash: kept from forward to backward, every y included. peak: the most at once beside x and the weights.
+/* Bytes of device memory of an iteration of so many such layers, one on the other, whatever layer->layers; the first
+ * takes layer->input elements. cell_layers: of a stash of gates, so many of the first layers have one of cells. stash:
+ * kept from forward to backward, every y included. peak: the most at once beside x and the weights.
  * Compiles nothing. Any may be null. ONCHIP_DOES_NOT_FIT as onchip_training_create. */
-ONCHIP_API onchip_status onchip_training_memory(const onchip_layer* layer, int32_t layers, size_t* stash, size_t* peak,
+ONCHIP_API onchip_status onchip_training_memory(const onchip_layer* layer, int32_t layers, int32_t cell_layers,
+                                                size_t* stash, size_t* peak, onchip_error* error);
+/* What such layers should keep for an iteration to take at most so many bytes, as peak of onchip_training_memory counts
+ * them, in the least time that is predicted; where nothing takes so little, what takes the least: peak may be more.
+ * layer->stash: ONCHIP_STASH_REPLAY where that is a choice, too. Compiles nothing. */
+ONCHIP_API onchip_status onchip_training_within(const onchip_layer* layer, int32_t layers, size_t bytes, int32_t* stash,
+                                                int32_t* cell_layers, int32_t* chunk, size_t* peak,
                                                 onchip_error* error);
 /* The plan in one line; destroy it with onchip_text_destroy. */
 ONCHIP_API onchip_status onchip_training_plan(const onchip_training* training, char** plan, onchip_error* error);
@@ -286,7 +303,9 @@ ONCHIP_API void onchip_training_destroy(onchip_training* training);
 
 /* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False); gates: 4 of an
  * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and of a GRU what is of c; set all that is not used
- * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both.
+ * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both. With a stash
+ * of replay, arrays of each layer do: x, dx and kept are the first's, y and dy the last's, null in others;
+ * dw_ih and dw_hh are in fp32, [gates, hidden, input or hidden], hidden and columns up to the next multiple of 8.
  *
  * With lengths, `rows` says how x, y and their gradients lie. 0: padded, as without; what x and dy have beyond a
  * sample's length is not read. Else packed, as PyTorch's PackedSequence has its data: in the place of [steps, batch]
@@ -319,11 +338,11 @@ typedef struct onchip_training_arrays {
   int64_t rows; /* with lengths, packed ones; 0: padded */
 } onchip_training_arrays;
 
-/* Each enqueues one half of the training step; `arrays`: one for each direction. Waits for nothing and allocates
- * nothing: it may be captured in a graph, which keeps the pointers. Any number of halves may run at once, on any
- * streams and from any threads, each in its own workspace, as long as the SMs hold them: what else runs delays their
- * start. Of a half that gives up waiting, or finds a length that is none, all results are NaN, and the next call on
- * this device returns ONCHIP_CUDA, once, and enqueues nothing. */
+/* Each enqueues one half of the training step; `arrays`: one for each direction, or layer that is replayed. Waits for
+ * nothing and allocates nothing: it may be captured in a graph, which keeps the pointers. Any number of halves may run
+ * at once, on any streams and from any threads, each in its own workspace, as long as the SMs hold them: what else runs
+ * delays their start. Of a half that gives up waiting, or finds a length that is none, all results are NaN, and the
+ * next call on this device returns ONCHIP_CUDA, once, and enqueues nothing. */
 ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
                                                  const onchip_training_arrays* arrays, onchip_error* error);
 ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,

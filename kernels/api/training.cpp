@@ -5,8 +5,10 @@
 #include "kernels/runtime/device_chip.hpp"
 #include "kernels/training/training_layer.hpp"
 #include "kernels/training/tuned_plans.hpp"
+#include "model/answer/whole_network.hpp"
 #include "model/base/units.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
@@ -77,18 +79,22 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
     }
     const TrainingProgram& program = training->layer.training();
     const std::int64_t rows = given->rows;
-    const bool keeps = half == TrainingHalf::backward || given->kept != nullptr || training->layer.forward_bytes() == 0;
-    std::vector<std::vector<std::byte*>> places;
-    for (int direction = 0; direction < training->layer.size().directions; ++direction) {
+    const TrainingSize& size = training->layer.size();
+    const bool keeps = half == TrainingHalf::backward || given->kept != nullptr ||
+                       training->layer.forward_bytes() == 0 || stash_of(training->layer.plan()) == Stash::replay;
+    std::vector<std::vector<std::byte*>> places(size.directions,
+                                                std::vector<std::byte*>(program.program.arrays.size()));
+    for (int direction = 0; direction < std::max(size.directions, size.layers); ++direction) {  // or layer
       require_struct(given + direction, "arrays");
       if (given[direction].rows != rows) {
         throw InputError("'rows' is " + std::to_string(rows) + " and " + std::to_string(given[direction].rows) +
-                         "; expected one number for both directions");
+                         "; expected one number for all");
       }
-      std::vector<std::byte*>& of_direction = places.emplace_back(program.program.arrays.size());
+      std::vector<std::byte*>& of_direction = places[size.layers > 1 ? 0 : direction];
+      const TrainingArrays& arrays = program.layers[size.layers > 1 ? direction : 0];
       for (const CallersArray& array : kArrays) {
         std::byte* const place = array.of(given[direction]);
-        const int of_program = program.arrays.*array.array;
+        const int of_program = arrays.*array.array;
         const bool needs = half == TrainingHalf::forward ? array.forward_needs : array.backward_needs;
         const bool is_kept = array.array == &TrainingArrays::kept || array.array == &TrainingArrays::cells;
         if (needs && (keeps || !is_kept) && program.program.arrays[of_program].bytes > 0) {
@@ -96,7 +102,7 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
         }
         of_direction[of_program] = is_kept && !keeps ? nullptr : place;
       }
-      if (training->layer.size().length_bytes > 0) {
+      if (size.length_bytes > 0) {
         require(given[direction].lengths, "lengths");
       }
     }
@@ -129,7 +135,12 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
   require_range("batch", layer->batch, 1, kMost);
   require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
   require_range("directions", layer->directions, 1, 2);
-  require_range("stash", layer->stash, ONCHIP_STASH_GATES, ONCHIP_STASH_CELLS);
+  require_range("stash", layer->stash, ONCHIP_STASH_GATES, ONCHIP_STASH_REPLAY);
+  require_range("chunk", layer->chunk, 0, std::numeric_limits<std::int32_t>::max());
+  require_range("layers", layer->layers, 0, layer->stash == ONCHIP_STASH_REPLAY ? kMostReplayed : 1);
+  if (layer->stash == ONCHIP_STASH_REPLAY && (layer->directions != 1 || layer->length_bytes != 0)) {
+    throw InputError("with a stash of replay, layers have one direction and no lengths");
+  }
   if (mask != nullptr && layer->stash != ONCHIP_STASH_GATES) {
     throw InputError("with a mask, a layer keeps the gates");
   }
@@ -142,15 +153,21 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
           .steps = layer->steps,
           .cell = cell,
           .directions = layer->directions,
-          .length_bytes = layer->length_bytes};
+          .length_bytes = layer->length_bytes,
+          .layers = std::max(1, layer->layers)};
 }
 
 // That was timed on the current device, else the model's.
 static TrainingPlan chosen_plan(const Chip& chip, const TrainingSize& size, Precision precision,
-                                const SparseMatrix* mask, Stash stash) {
+                                const SparseMatrix* mask, const onchip_layer* layer) {
+  const auto stash = static_cast<Stash>(layer->stash);
   const std::optional<TrainingPlan> tuned =
       mask == nullptr ? tuned_plan(device_info(), size, precision, stash) : std::nullopt;
-  return tuned && is_on_chip(*tuned) ? *tuned : planned_layer(chip, size, precision, mask, stash).plan;
+  TrainingPlan plan = tuned && is_on_chip(*tuned) ? *tuned : planned_layer(chip, size, precision, mask, stash).plan;
+  if (auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
+    dense->chunk = layer->chunk;
+  }
+  return plan;
 }
 
 // Why cuDNN is chosen on the current device, or nothing where these kernels are: with lengths, they always are.
@@ -182,7 +199,7 @@ static onchip_status create(const onchip_layer* layer, const SparseMatrix* mask,
     }
     const auto precision = static_cast<Precision>(layer->precision);
     const Chip chip = device_chip();
-    const TrainingPlan planned = chosen_plan(chip, size, precision, mask, static_cast<Stash>(layer->stash));
+    const TrainingPlan planned = chosen_plan(chip, size, precision, mask, layer);
     const Confirmed<TrainingPlan> plan =
         confirmed_plan(chip, size, precision, mask, planned, device_info().architecture);
     *training = new onchip_training{TrainingLayer(size, precision, plan.chosen, chip, mask), plan.refused};
@@ -200,6 +217,27 @@ onchip_status onchip_training_library(const onchip_layer* layer, std::int32_t is
     require_range("is_inference", is_inference, 0, 1);
     const TrainingSize size = size_of(layer, nullptr);
     *why = copy_of(why_a_library(size, static_cast<Precision>(layer->precision), is_inference == 1));
+  });
+}
+
+onchip_status onchip_training_inference_us(const onchip_layer* layer, double step_us, double* layer_us,
+                                           double* program_us, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    require(layer_us, "layer_us");
+    require(program_us, "program_us");
+    const Chip chip = device_chip();
+    const Training training = training_of(size_of(layer, nullptr), static_cast<Precision>(layer->precision));
+    const Found<CallPrices> prices = call_prices(chip, training, true);
+    if (!prices) {
+      throw DoesNotFit(prices.why());
+    }
+    *layer_us = prices->takes_library() ? std::numeric_limits<double>::infinity() : prices->own_us;
+    Prediction step;
+    step.step_us = step_us;
+    *program_us = 0;
+    for (const SequencePart& part : sequence_parts(chip, training.network, step, training.stack)) {
+      *program_us += part.us;
+    }
   });
 }
 
@@ -233,16 +271,45 @@ onchip_status onchip_training_forward_bytes(const onchip_training* training, std
   });
 }
 
-onchip_status onchip_training_memory(const onchip_layer* layer, std::int32_t layers, std::size_t* stash,
+// A stack of such layers, and the plan of each with its stash.
+static std::pair<Training, DenseTrainingPlan> stack_of(const Chip& chip, const onchip_layer* layer,
+                                                       std::int32_t layers) {
+  require_range("layers", layers, 1, kMostLayers);
+  const TrainingSize size = size_of(layer, nullptr);
+  const auto precision = static_cast<Precision>(layer->precision);
+  std::pair stack{training_of(size, precision),
+                  std::get<DenseTrainingPlan>(chosen_plan(chip, size, precision, nullptr, layer))};
+  stack.first.stack.layers = layers;
+  return stack;
+}
+
+onchip_status onchip_training_within(const onchip_layer* layer, std::int32_t layers, std::size_t bytes,
+                                     std::int32_t* stash, std::int32_t* cell_layers, std::int32_t* chunk,
                                      std::size_t* peak, onchip_error* error) {
   return guarded_cuda(error, [&] {
-    require_range("layers", layers, 1, kMostLayers);
-    const TrainingSize size = size_of(layer, nullptr);
-    const auto precision = static_cast<Precision>(layer->precision);
-    const TrainingPlan plan = chosen_plan(device_chip(), size, precision, nullptr, static_cast<Stash>(layer->stash));
-    Training training = training_of(size, precision);
-    training.stack.layers = layers;
-    const TrainingMemory memory = training_memory(training, plan, size.length_bytes);
+    const Chip chip = device_chip();
+    const auto [training, chosen] = stack_of(chip, layer, layers);
+    const PlannedTraining found = within_budget(chip, training, chosen, static_cast<double>(bytes),
+                                                layer->stash == ONCHIP_STASH_REPLAY, layer->length_bytes);
+    const auto& plan = std::get<DenseTrainingPlan>(found.plan);
+    for (const auto& [to, value] :
+         {std::pair{stash, static_cast<int>(plan.stash)}, {cell_layers, plan.cell_layers}, {chunk, plan.chunk}}) {
+      require(to, "stash, cell_layers or chunk");
+      *to = value;
+    }
+    if (peak != nullptr) {
+      *peak = static_cast<std::size_t>(found.prediction.memory.peak_bytes);
+    }
+  });
+}
+
+onchip_status onchip_training_memory(const onchip_layer* layer, std::int32_t layers, std::int32_t cell_layers,
+                                     std::size_t* stash, std::size_t* peak, onchip_error* error) {
+  return guarded_cuda(error, [&] {
+    auto [training, plan] = stack_of(device_chip(), layer, layers);
+    require_range("cell_layers", cell_layers, 0, layer->stash == ONCHIP_STASH_GATES ? layers : 0);
+    plan.cell_layers = cell_layers;
+    const TrainingMemory memory = training_memory(training, plan, layer->length_bytes);
     for (const auto& [to, bytes] : {std::pair{stash, memory.stash_bytes}, {peak, memory.peak_bytes}}) {
       if (to != nullptr) {
         *to = static_cast<std::size_t>(bytes);

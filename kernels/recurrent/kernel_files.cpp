@@ -3,6 +3,7 @@
 
 #include "kernels/dense/program.hpp"
 #include "kernels/sparse/program.hpp"
+#include "model/base/error.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -125,13 +126,15 @@ KernelLayout kernel_layout(const RecurrenceProgram& program, std::int64_t steps)
   std::memcpy(order.data(), program.constants[RecurrenceArray::order].data(), order.size() * sizeof(order[0]));
   std::visit(
       [&](const auto& plan) {
-        if constexpr (std::remove_cvref_t<decltype(plan)>::kIsOnChip) {
+        if constexpr (requires { state_element(geometry(network, plan), 0, 0); }) {
           const auto of_plan = geometry(network, plan);
           for (int sample = 0; sample < network.batch; ++sample) {
             for (const std::int32_t place : order) {
               elements.push_back(static_cast<std::int32_t>(state_element(of_plan, place, sample)));
             }
           }
+        } else {
+          throw InputError("a kernel of " + std::string(plan.kName) + " is not written out");
         }
       },
       program.plan);

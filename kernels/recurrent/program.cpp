@@ -3,9 +3,11 @@
 
 #include "kernels/dense/program.hpp"
 #include "kernels/persistent/types.cuh"
+#include "kernels/recurrent/pipelined.hpp"
 #include "kernels/recurrent/translation_arguments.hpp"
 #include "kernels/sparse/program.hpp"
 #include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -100,6 +102,31 @@ RecurrenceProgram uncompiled(const LayoutOfFamily& layout, const Biases& biases,
   return program;
 }
 
+// As torch has them: the kernel adds them to what it reads.
+std::vector<std::byte> bias_elements(const Recurrent& network, std::span<const float> bias) {
+  std::vector<std::uint16_t> elements(static_cast<std::size_t>(network.rows()));
+  std::ranges::transform(bias, elements.begin(),
+                         [&](float value) { return static_cast<std::uint16_t>(to_bits(network.precision, value)); });
+  return bytes_of(elements);
+}
+
+RecurrenceProgram uncompiled(const RecurrenceLayout& layout, const Biases& biases, const std::string& architecture,
+                             Work work) {
+  const RecurrenceGeometry& geometry = layout.geometry;
+  check_biases(geometry.network, biases);
+  RecurrenceProgram program;
+  program.network = geometry.network;
+  program.plan = static_cast<const RecurrencePlan&>(geometry);
+  program.state = geometry;
+  program.shape = launch_shape(geometry);
+  program.kernel_request = compile_request(geometry, architecture, work);
+  program.order_request = compile_order_request(geometry, architecture);
+  program.constants[RecurrenceArray::weights] = bytes_of(layout.words);
+  program.constants[RecurrenceArray::input_bias] = bias_elements(geometry.network, biases.input);
+  program.constants[RecurrenceArray::recurrent_bias] = bias_elements(geometry.network, biases.recurrent);
+  return program;
+}
+
 // ---- what a run does ------------------------------------------------------------------------------------------------
 
 // The kernels of a program: that of its family, and the translations (state_order.cu).
@@ -190,15 +217,21 @@ KernelProgram RecurrenceProgram::kernels_and_arrays(std::int64_t most_steps) con
   const std::int64_t steps = steps_per_launch(most_steps);
   KernelProgram program;
   program.add_kernel(kernel_request, std::string(shape.kernel));
-  for (const char* const translation : kTranslations) {
-    program.add_kernel(order_request, translation);
+  const auto* const pipelined = std::get_if<RecurrencePlan>(&plan);
+  if (pipelined != nullptr) {
+    program.add_kernel(order_request, "prepare");
+  } else {
+    for (const char* const translation : kTranslations) {
+      program.add_kernel(order_request, translation);
+    }
   }
   for (const std::vector<std::byte>& constant : constants) {
     program.add_array(constant);
   }
   const std::size_t carry_bytes = sizeof(float) * state.state_units * state.batch_padded;
   program.add_array(static_cast<std::size_t>(steps * state.input_bytes));
-  program.add_array(static_cast<std::size_t>((steps + 1) * state.state_stride));
+  program.add_array(static_cast<std::size_t>(pipelined ? states_bytes(geometry(network, *pipelined), steps)
+                                                       : (steps + 1) * state.state_stride));
   program.add_array(carry_bytes);
   program.add_array(carry_bytes);
   program.add_array(sizeof(int) * state.batch_padded);
@@ -264,6 +297,9 @@ void RecurrenceProgram::add_launch(std::vector<ProgramNode>& nodes, ArrayPlaces 
 
 std::vector<ProgramNode> RecurrenceProgram::recurrence_nodes(ArrayPlaces at, std::int64_t steps_per_launch,
                                                              std::int64_t steps) const {
+  if (const auto* const pipelined = std::get_if<RecurrencePlan>(&plan)) {
+    return pipelined_recurrence(geometry(network, *pipelined), at, steps_per_launch, steps);
+  }
   std::vector<ProgramNode> nodes;
   for (std::int64_t first = 0; first < steps; first += steps_per_launch) {
     add_launch(nodes, at, first, std::min(steps_per_launch, steps - first));
@@ -276,6 +312,9 @@ std::vector<ProgramNode> RecurrenceProgram::nodes(ArrayPlaces at, std::int64_t s
   constexpr int kOrderThreads = 512;
   if (sequences.steps < 1) {
     return {};
+  }
+  if (const auto* const pipelined = std::get_if<RecurrencePlan>(&plan)) {
+    return pipelined_nodes(geometry(network, *pipelined), at, steps_per_launch, sequences);
   }
   std::vector<ProgramNode> nodes{set_lengths(at, sequences)};
   const auto stride = static_cast<std::size_t>(state.state_stride);

@@ -102,13 +102,15 @@ ProgramNode outcome_node(int kernel, const TrainingSize& size, std::span<const T
   OutcomeArguments arguments{.status = status, .report = report, .written = {}};
   auto* next = arguments.written;
   for (std::size_t direction = 0; direction < directions.size(); ++direction) {
-    for (std::size_t i = direction > 0 ? 1 : 0; i < written.size(); ++i) {  // the first is of all directions
-      const int array = directions[direction].arrays.*written[i];
-      const bool is_of_rows = i < (half == TrainingHalf::forward ? 3 : 1);
-      auto count = static_cast<std::int64_t>(directions[direction].program.arrays[array].bytes / 2);
-      count = is_of_rows && rows > 0 ? count / (size.steps * size.batch) * rows : count;
-      if (std::byte* const place = places[direction][array]; place != nullptr) {
-        *next++ = {reinterpret_cast<unsigned short*>(place), count};
+    for (const TrainingArrays& arrays : directions[direction].layers) {
+      for (std::size_t i = direction > 0 ? 1 : 0; i < written.size(); ++i) {  // the first is of all directions
+        const int array = arrays.*written[i];
+        const bool is_of_rows = i < (half == TrainingHalf::forward ? 3 : 1);
+        auto count = static_cast<std::int64_t>(directions[direction].program.arrays[array].bytes / 2);
+        count = is_of_rows && rows > 0 ? count / (size.steps * size.batch) * rows : count;
+        if (std::byte* const place = places[direction][array]; place != nullptr) {
+          *next++ = {reinterpret_cast<unsigned short*>(place), count};
+        }
       }
     }
   }
@@ -168,7 +170,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
       continue;
     }
     const Kernel& kernel = kernels_[node.kernel];
-    const int split = half_of(node.label) == TrainingHalf::forward ? 1 : backward_split(plan);
+    const int split = node.label.starts_with("backward") ? backward_split(plan) : 1;
     const int at_once = split > 1 ? split * kernel.clusters(split, node.threads, node.shared_bytes)
                                   : info.sm_count * kernel.blocks_per_sm(node.threads, node.shared_bytes);
     const int needed = node.blocks * (is_beside(training()) ? 2 : 1);

@@ -44,7 +44,9 @@ struct Builder {
   // Of x, and then of its gradient; of y; of the weights and their gradients, which chunks add up there, in fp32.
   int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_w_hh = 0, copied_dw_ih = 0, copied_dw_hh = 0;
   int rank_samples = -1, prepare = 0, forward = 0, recompute = 0, prepare_back = 0, backward = 0, sum_bias = 0,
-      copy_back = 0;  // kernels
+      copy_back = 0;          // kernels
+  bool is_replayed = false;   // others may have used the packed weights since the chunk before
+  RowCopy state_before = {};  // of a chunk that is replayed, to the row before its outputs
   // A chunk: whether there are steps before and after it, in the order of the recurrence; the state's carry there.
   bool has_before = false, has_after = false;
   float *carry_before = nullptr, *carry_after = nullptr;
@@ -54,7 +56,7 @@ struct Builder {
   bool copies(std::int64_t columns) const { return is_dense && columns != aligned_columns(columns); }
   std::int64_t multiplied(std::int64_t columns) const { return copies(columns) ? aligned_columns(columns) : columns; }
   bool copies_rows() const { return copies(size.input) || copies(size.hidden) || has_lengths(); }
-  bool sums_chunks() const { return has_before || has_after; }
+  bool sums_chunks() const { return is_replayed || has_before || has_after; }
   // The gradient of x is added to that of the first direction; of chunks, which go the other way there, to zeros.
   bool adds_dx() const { return size.directions == 2 && (size.is_reverse || sums_chunks()); }
   Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const;
@@ -136,7 +138,7 @@ struct Products {
   }
   // Of a gradient of weights, behind the last chunk.
   RowCopy copy_sums(int from, std::byte* to, std::int64_t columns) const {
-    const bool is_needed = !p.has_before && (copies_weights(columns) || p.sums_chunks());
+    const bool is_needed = !p.is_replayed && !p.has_before && (copies_weights(columns) || p.sums_chunks());
     RowCopy made = copy_back(is_needed, from, to, std::int64_t{info(p.size.cell).gates} * p.size.hidden, columns);
     made.map = p.copies(p.size.hidden) ? RowMap::from_gates : RowMap::same;
     made.is_fp32 = p.sums_chunks() ? 1 : 0;
@@ -209,8 +211,8 @@ struct Products {
     if (before.rows > 0) {
       multiply_states(nodes, "dW_hh", to, p.multiplied(hidden), before.rows, gates().from_row(before.first_row),
                       before.states, p.has_after);
-    } else if (!has_first() && !p.sums_chunks()) {
-      nodes.push_back(fill_node("dW_hh", to.data, static_cast<std::size_t>(2 * gate_rows * to.leading)));
+    } else if (!has_first() && !p.has_after) {
+      nodes.push_back(fill_node("dW_hh", to.data, static_cast<std::size_t>(to.element_bytes * gate_rows * to.leading)));
     }
     if (has_first()) {
       multiply_states(nodes, "dW_hh of h0", to, hidden, p.size.batch, first_gates(), h0(),
@@ -268,10 +270,10 @@ struct Products {
   }
 
   // Whether a chunk before this one has the weights ready.
-  bool is_packed(bool is_backward) const { return is_backward ? p.has_after : p.has_before; }
+  bool is_packed(bool is_backward) const { return !p.is_replayed && (is_backward ? p.has_after : p.has_before); }
   // Before each of them, and behind the last.
   RowCopies before(bool is_backward) const {
-    RowCopies copies{copy_x()};
+    RowCopies copies{copy_x(), {}, is_backward ? RowCopy{} : p.state_before};
     if (!is_packed(is_backward)) {
       copies[1] = copy_weights(p.arrays.w_ih, p.size.input, p.copied_w_ih);
     }
@@ -323,6 +325,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"split", plan.split},
            {"threads", shape.threads / plan.warp_groups},
            {"warp_groups", plan.warp_groups},
+           {"launches", plan.launches},
            {"shared_tiles", plan.shared_tiles},
            {"loads_in_flight", plan.loads_in_flight},
            {"poll_delay", plan.poll_delay},
@@ -377,6 +380,7 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
           .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
                                           : rows.unit > 0 ? -rows.unit
                                                           : -size.steps * size.batch),
+          .first_sample = 0,
           .status = words(status),
           .copies = {}};
 }
@@ -443,18 +447,101 @@ void Builder::add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const Tr
   }
 }
 
+// A stack that is replayed: layers with arrays of their own, and kernels, packed weights, ring and status in common.
+struct ReplayBuilder {
+  std::vector<Builder> layers;
+  std::vector<int> chunk_y, chunk_dy;  // of all layers but the last: [chunk_steps + 1, batch, hidden], without the + 1
+
+  std::vector<ProgramNode> nodes(ArrayPlaces at) const {
+    std::vector<ProgramNode> all{fill_node("status", at[layers[0].status], 4)};
+    const std::int64_t count = chunk_count(layers[0].size, layers[0].plan);
+    const std::size_t last = layers.size() - 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::size_t layer = 0; layer <= last; ++layer) {
+        add_chunk(all, at, layer, i, TrainingHalf::forward, false);
+      }
+    }
+    for (std::int64_t i = count; i-- > 0;) {
+      for (std::size_t layer = 0; layer <= last; ++layer) {
+        add_chunk(all, at, layer, i, TrainingHalf::forward, true);
+      }
+      for (std::size_t layer = layers.size(); layer-- > 0;) {
+        add_chunk(all, at, layer, i, TrainingHalf::backward, true);
+      }
+    }
+    return all;
+  }
+
+  // `keeps`: it belongs to the backward half, and the state behind the chunk is there already.
+  void add_chunk(std::vector<ProgramNode>& all, ArrayPlaces at, std::size_t layer, std::int64_t number,
+                 TrainingHalf half, bool keeps) const {
+    Builder chunk = layers[layer];
+    const TrainingArrays& a = chunk.arrays;
+    const bool is_last = layer + 1 == layers.size();
+    const std::int64_t state = std::int64_t{chunk.size.batch} * chunk.size.hidden;
+    const std::int64_t count = chunk_count(chunk.size, chunk.plan), begin = number * chunk.chunk_steps;
+    chunk.size.steps = std::min(chunk.chunk_steps, chunk.size.steps - begin);
+    chunk.has_before = number > 0;
+    chunk.has_after = number + 1 < count;
+    std::vector<std::byte*> places(at.begin(), at.end());
+    const auto from_step = [&](int array, std::int64_t columns) {
+      places[array] += places[array] == nullptr ? 0 : 2 * begin * chunk.size.batch * columns;
+    };
+    from_step(a.x, chunk.size.input);
+    from_step(a.dx, chunk.size.input);
+    from_step(a.y, chunk.size.hidden);
+    from_step(a.dy, chunk.size.hidden);
+    const auto behind = [](std::byte* place, std::int64_t bytes) { return place == nullptr ? nullptr : place + bytes; };
+    if (layer > 0) {
+      places[a.x] = behind(at[chunk_y[layer - 1]], 2 * state);
+      places[a.dx] = at[chunk_dy[layer - 1]];
+    }
+    if (!is_last) {
+      places[a.y] = behind(at[chunk_y[layer]], 2 * state);
+      places[a.dy] = at[chunk_dy[layer]];
+    }
+    // What is kept of the states behind chunks: [layers][count - 1] in fp32, then h of all layers but the last, whose h
+    // is in y.
+    std::byte* const kept = at[layers[0].arrays.kept];
+    const auto number_of_state = [&](std::int64_t of) { return static_cast<std::int64_t>(layer) * (count - 1) + of; };
+    const auto carry_behind = [&](std::int64_t of) {
+      return reinterpret_cast<float*>(behind(kept, 4 * number_of_state(of) * state));
+    };
+    const auto h_behind = [&](std::int64_t of) {
+      const auto carries = static_cast<std::int64_t>(layers.size()) * (count - 1);
+      return is_last ? behind(places[a.y], -2 * state) : behind(kept, (4 * carries + 2 * number_of_state(of)) * state);
+    };
+    if (chunk.has_before) {
+      chunk.carry_before = carry_behind(number - 1);
+      places[a.h0] = h_behind(number - 1);
+      places[a.dh0] = places[a.dc0] = nullptr;
+      if (!is_last && keeps) {
+        const auto hidden = static_cast<int>(chunk.size.hidden);
+        chunk.state_before = {places[a.h0], at[chunk_y[layer]], chunk.size.batch, hidden, hidden, hidden, hidden, 0};
+      }
+    }
+    if (keeps) {
+      places[a.hn] = places[a.cn] = nullptr;
+    } else if (chunk.has_after) {
+      chunk.carry_after = carry_behind(number);
+      places[a.hn] = is_last ? nullptr : h_behind(number);
+      places[a.cn] = nullptr;
+    }
+    for (ProgramNode& node : chunk.halves(places, {.keeps = keeps})) {
+      if (node.label != "status" && half_of(node.label) == half) {
+        node.label = keeps && half == TrainingHalf::forward ? "again " + node.label : node.label;
+        node.stream = 0;
+        node.after = {};
+        all.push_back(std::move(node));
+      }
+    }
+  }
+};
+
 std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& rows) const {
   const Products products{*this, at, rows};
   constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
   const auto arguments = [&](bool is_backward) { return this->arguments(at, rows, is_backward); };
-  const auto recurrence = [&](const char* label, int kernel, bool is_backward) {
-    const RecurrenceShape shape =
-        is_dense ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward) : RecurrenceShape{};
-    ProgramNode node =
-        launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, arguments(is_backward));
-    node.cooperative = true;
-    return node;
-  };
   const auto with_copies = [&](const char* label, int kernel, bool is_backward, const RowCopies& copies) {
     Arguments of_kernel = arguments(is_backward);
     std::ranges::copy(copies, of_kernel.copies);
@@ -480,10 +567,32 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
                             is_backward, products.before(is_backward)),
                 1, {after});
   };
+  // A launch for each part of the samples, and between them one that empties the ring.
+  const auto push_recurrence = [&](const std::string& label, int kernel, bool is_backward, int after) {
+    const RecurrenceShape shape =
+        is_dense ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward) : RecurrenceShape{};
+    Arguments of_part = arguments(is_backward), only_ring = of_part;
+    only_ring.weights = nullptr;
+    only_ring.keeps = 0;
+    only_ring.packed_rows = 1;  // nothing is padded
+    int last = after;
+    do {
+      if (of_part.first_sample > 0) {
+        push(launch_node(label + " ring", is_backward ? prepare_back : prepare, kPrepareBlocks, kPrepareThreads, 0,
+                         only_ring),
+             0, {});
+      }
+      ProgramNode node = launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, of_part);
+      node.cooperative = true;
+      last = push(std::move(node), 0, {last});
+      of_part.first_sample += shape.launch_samples;
+    } while (is_dense && of_part.first_sample < size.batch);
+    return last;
+  };
   const int prepared = prepare_half(false, 0);
   const int last = push(products.forward(), 0, copies_rows() ? std::vector{prepared} : std::vector<int>());
   int prepared_back = copies_rows() ? 0 : prepare_half(true, last);
-  const int forwarded = push(recurrence("forward", forward, false), 0, {prepared});
+  const int forwarded = push_recurrence("forward", forward, false, prepared);
   if (copies_rows()) {
     prepared_back = prepare_half(true, forwarded);
   }
@@ -498,7 +607,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
     push(launch_node("gates", recompute, static_cast<int>((threads + kThreads - 1) / kThreads), kThreads, 0, anew), 0,
          {});
   }
-  push(recurrence("backward", backward, true), 0, {prepared_back});
+  push_recurrence("backward", backward, true, prepared_back);
   for (ProgramNode& node : products.backward()) {
     push(std::move(node), 0, {});
   }
@@ -560,16 +669,94 @@ TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, cons
   return a;
 }
 
+// `of_kernels`: with the kernels' numbers; `program`: with the kernels.
+TrainingProgram replay_program(KernelProgram program, const Builder& of_kernels) {
+  const TrainingSize& size = of_kernels.size;
+  if (size.directions > 1 || size.length_bytes > 0) {
+    throw InputError("a stash of replay goes without a second direction and lengths");
+  }
+  ReplayBuilder replay;
+  const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
+  std::vector<LayerMemory> memories;
+  for (int layer = 0; layer < size.layers; ++layer) {
+    const bool is_last = layer + 1 == size.layers;
+    Builder& b = replay.layers.emplace_back(of_kernels);
+    b.size = replayed_layer(size, layer);
+    b.is_replayed = true;
+    b.chunk_steps = chunk_steps(size, b.plan);
+    const LayerMemory& memory = memories.emplace_back(layer_memory(b.size, b.plan, true, is_last));
+    b.arrays = add_arrays(program, b.size, memory);
+    const auto resize = [&](std::initializer_list<int> arrays, std::int64_t bytes) {
+      for (const int array : arrays) {
+        program.arrays[array].bytes = static_cast<std::size_t>(bytes);
+      }
+    };
+    if (layer > 0) {
+      resize({b.arrays.x, b.arrays.dx}, 0);
+    }
+    if (!is_last) {
+      resize({b.arrays.y, b.arrays.dy}, 0);
+    }
+    resize({b.arrays.kept}, 0);
+    program.arrays[replay.layers[0].arrays.kept].bytes += static_cast<std::size_t>(memory.kept);
+    resize({b.arrays.dw_ih}, memory.copied_dw_ih);
+    resize({b.arrays.dw_hh}, memory.copied_dw_hh);
+    b.copied_dw_ih = b.arrays.dw_ih;
+    b.copied_dw_hh = b.arrays.dw_hh;
+  }
+  const auto own_arrays = static_cast<int>(program.arrays.size());
+  const int packed = add(std::max(memories[0].packed, memories[0].packed_back));
+  const int ring = add(std::max(memories[0].ring, memories[0].ring_back)), none = add(0);
+  for (std::size_t layer = 0; layer < replay.layers.size(); ++layer) {
+    Builder& b = replay.layers[layer];
+    const LayerMemory& memory = memories[layer];
+    b.packed = b.packed_transposed = packed;
+    b.ring = b.ring_back = ring;
+    b.ranks = b.ranks_back = b.copied_w_hh = none;
+    b.bias_sums = add(memory.bias_sums);
+    b.carry = add(memory.carry);
+    b.gates = add(memory.chunk_gates);
+    b.cells = add(memory.chunk_cells);
+    replay.chunk_y.push_back(add(memory.chunk_y));
+    replay.chunk_dy.push_back(add(memory.chunk_dy));
+    b.copied_x = add(memory.copied_x);
+    b.copied_y = add(memory.copied_y);
+    b.copied_w_ih = add(memory.copied_w_ih);
+  }
+  const int status = program.add_array(4);
+  std::vector<TrainingArrays> layers;
+  for (Builder& b : replay.layers) {
+    b.status = status;
+    layers.push_back(b.arrays);
+  }
+  std::vector<std::pair<int, std::size_t>> forward_arrays;
+  for (int array = own_arrays; array < status; ++array) {
+    forward_arrays.emplace_back(array, program.arrays[array].bytes);
+  }
+  program.results = status;
+  program.nodes = [replay](ArrayPlaces at) { return replay.nodes(at); };
+  return {.program = std::move(program),
+          .arrays = layers[0],
+          .layers = layers,
+          .own_arrays = own_arrays,
+          .plan = of_kernels.plan,
+          .nodes_of_rows = [replay](ArrayPlaces at, const TrainingRows&) { return replay.nodes(at); },
+          .forward_arrays = std::move(forward_arrays)};
+}
+
 }  // namespace
 
 TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
                                  const std::string& architecture, const RecurrenceKernels* instead) {
   check_trainable(size, precision);
+  if (size.layers > 1 && plan.stash != Stash::replay) {
+    throw InputError("a program of several layers is one with a stash of replay");
+  }
   const CompileRequest forward =
       instead ? instead->forward : compile_request(size, precision, plan.forward, false, architecture);
   const CompileRequest backward =
       instead ? instead->backward : compile_request(size, precision, plan.backward, true, architecture);
-  Builder b{size, precision, plan, {}, instead == nullptr};
+  Builder b{size, precision, of_layer(plan, 0), {}, instead == nullptr};
   KernelProgram program;
   b.prepare = program.add_kernel(instead ? instead->prepare : forward, "prepare");
   b.forward = program.add_kernel(forward, "recurrence");
@@ -580,6 +767,9 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   b.rank_samples = b.has_lengths() ? program.add_kernel(forward, "rank_samples") : -1;
   b.copy_back = b.copies_rows() || b.recomputes() ? program.add_kernel(backward, "copy_back") : -1;
 
+  if (plan.stash == Stash::replay) {
+    return replay_program(std::move(program), b);
+  }
   const LayerMemory memory = layer_memory(size, plan, instead == nullptr);
   const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
   b.arrays = add_arrays(program, size, memory);
@@ -616,6 +806,7 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   program.nodes = [b](ArrayPlaces at) { return b.nodes(at, {}); };
   return {.program = std::move(program),
           .arrays = b.arrays,
+          .layers = {b.arrays},
           .own_arrays = own_arrays,
           .plan = plan,
           .ranks = b.ranks,

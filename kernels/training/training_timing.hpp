@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training step of one LSTM layer takes on the current device, random data.
+// What a training step takes on the current device, random data.
 #pragma once
 
 #include "kernels/runtime/timing.hpp"
 #include "kernels/training/training_program.hpp"
+#include "model/chip/chip.hpp"
+#include "model/training/training.hpp"
 
 #include <array>
 #include <cstddef>
@@ -24,7 +26,11 @@ struct TrainingWays {
   std::array<std::string, kTrainingParts> codes = {};  // fingerprints of the machine code of both recurrences
 };
 
-// Compiles, and loads the program. Throws CudaError.
+// Of one layer and direction. Compiles, and loads the program. Throws CudaError.
 TrainingWays training_ways(const TrainingProgram& training, const TrainingSize& size, Precision precision);
+
+// Of any number of layers and directions without a mask: the layers' halves (training_layer.hpp) in one CUDA graph, as
+// who trains the network has them, and all gradients.
+Way stack_way(const Chip& chip, const Training& training, const TrainingPlan& plan);
 
 }  // namespace onchip

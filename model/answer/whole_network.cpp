@@ -5,9 +5,18 @@
 #include "model/library/price.hpp"
 
 #include <string>
+#include <variant>
 
 namespace onchip {
 namespace {
+
+// The recurrences of trainings read and write where the caller has its sequences: weights are packed, and a ring
+// emptied.
+SequencePart pipelined_launch(const Chip& chip, const Recurrent& network) {
+  const double weights = double{1} * network.rows() * network.hidden * info(network.precision).bytes;
+  const double us = 1e6 * (2 * chip.library_node_seconds + 2 * weights / chip.library_l2_bytes_per_second);
+  return {.name = "launch", .us = us, .low_us = us, .high_us = us};
+}
 
 // Fitted to sequence_us - steps * step_us, of which 95 % of 1349 rows of h100_sxm lie between these shares.
 SequencePart launch(const Chip& chip, const Recurrent& network) {
@@ -30,7 +39,7 @@ std::string describe(const Stack& stack, const Recurrent& network) {
 }
 
 std::vector<SequencePart> sequence_parts(const Chip& chip, const Recurrent& network, const Prediction& step,
-                                         const Stack& stack) {
+                                         const Stack& stack, bool is_pipelined) {
   const SequencePart recurrence{.name = "recurrence",
                                 .us = step.step_us * network.steps,
                                 .low_us = step.low_us * network.steps,
@@ -42,7 +51,8 @@ std::vector<SequencePart> sequence_parts(const Chip& chip, const Recurrent& netw
     const SequencePart product{
         .name = kInputProduct, .us = us, .low_us = us - price.below_us, .high_us = us + price.above_us};
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      for (SequencePart part : {product, launch(chip, network), recurrence}) {
+      for (SequencePart part :
+           {product, is_pipelined ? pipelined_launch(chip, network) : launch(chip, network), recurrence}) {
         part.layer = layer;
         part.backward = direction == 1;
         parts.push_back(part);
@@ -59,7 +69,8 @@ WholeNetworkAnswer predict(const RecurrentQuestion& question, const Stack& stack
     throw InputError("a whole network takes a plan of a kernel, not " + std::string(family_name(planned.plan)));
   }
   if (planned.prediction.footprint.fits) {
-    answer.parts = sequence_parts(question.chip.chip, planned.network, planned.prediction, stack);
+    answer.parts = sequence_parts(question.chip.chip, planned.network, planned.prediction, stack,
+                                  std::holds_alternative<RecurrencePlan>(planned.plan));
   }
   for (const SequencePart& part : answer.parts) {
     answer.total.us += part.us;

@@ -36,9 +36,10 @@ struct SequencePart {
   double us = 0, low_us = 0, high_us = 0;
 };
 
-// In the order in which they run, of a layer whose plan takes so long for a step.
+// In the order in which they run, of a layer whose plan takes so long for a step. `is_pipelined`: it is one of
+// dense_pipelined, which brings no sequence into an order of its own.
 std::vector<SequencePart> sequence_parts(const Chip& chip, const Recurrent& network, const Prediction& step,
-                                         const Stack& stack);
+                                         const Stack& stack, bool is_pipelined = false);
 
 struct WholeNetworkAnswer {
   PredictAnswer of_layer;  // each direction of each layer

@@ -6,6 +6,19 @@
 #include <type_traits>
 
 namespace onchip {
+namespace {
+
+const SparsePlan& plan_in(const SparseGeometry& geometry) {
+  return geometry;
+}
+const DensePlan& plan_in(const DenseGeometry& geometry) {
+  return geometry;
+}
+const RecurrencePlan& plan_in(const RecurrenceGeometry& geometry) {
+  return geometry;
+}
+
+}  // namespace
 
 Layout make_layout(const Recurrent& network, const RecurrentPlan& plan, const SparseMatrix& matrix, int threads) {
   if (matrix.rows != network.rows() || matrix.columns != network.hidden) {
@@ -41,10 +54,7 @@ const Recurrent& network_of(const Layout& layout) {
 }
 
 RecurrentPlan plan_of(const Layout& layout) {
-  if (const auto* const sparse = std::get_if<SparseLayout>(&layout)) {
-    return static_cast<const SparsePlan&>(sparse->geometry);
-  }
-  return static_cast<const DensePlan&>(std::get<DenseLayout>(layout).geometry);
+  return std::visit([](const auto& of_family) -> RecurrentPlan { return plan_in(of_family.geometry); }, layout);
 }
 
 const StateGeometry& state_of(const Layout& layout) {

@@ -6,12 +6,13 @@
 #include "model/dense/layout.hpp"
 #include "model/families/plan.hpp"
 #include "model/sparse/layout/layout.hpp"
+#include "model/training/recurrence_family.hpp"
 
 #include <variant>
 
 namespace onchip {
 
-using Layout = std::variant<SparseLayout, DenseLayout>;
+using Layout = std::variant<SparseLayout, DenseLayout, RecurrenceLayout>;
 
 // Throws InputError if the matrix is not what the network says, does not fit the plan, or the plan is a library's.
 // Works on so many threads; the layout does not depend on how many.

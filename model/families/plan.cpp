@@ -7,6 +7,7 @@
 #include "model/plan/require.hpp"
 #include "model/plan/search.hpp"
 #include "model/sparse/family.hpp"
+#include "model/training/recurrence_family.hpp"
 
 #include <array>
 

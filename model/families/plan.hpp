@@ -7,6 +7,7 @@
 #include "model/library/plan.hpp"
 #include "model/plan/prediction.hpp"
 #include "model/sparse/geometry.hpp"
+#include "model/training/recurrence_plan.hpp"
 #include "model/workload/row_profile.hpp"
 
 #include <span>
@@ -20,7 +21,7 @@ using CublasPlan = LibraryPlan<Library::cublas_graph>;
 using CudnnPlan = LibraryPlan<Library::cudnn>;
 using CusparsePlan = LibraryPlan<Library::cusparse_graph>;
 
-using RecurrentPlan = std::variant<SparsePlan, DensePlan, CublasPlan, CudnnPlan, CusparsePlan>;
+using RecurrentPlan = std::variant<SparsePlan, DensePlan, RecurrencePlan, CublasPlan, CudnnPlan, CusparsePlan>;
 
 // The families of the list, in its order.
 struct FamilyInfo {

@@ -5,6 +5,7 @@
 #include "model/library/family.hpp"
 #include "model/plan/search.hpp"
 #include "model/sparse/family.hpp"
+#include "model/training/recurrence_family.hpp"
 
 #include <array>
 #include <cstdio>

@@ -16,11 +16,23 @@ struct LayerMemory {
   std::int64_t packed = 0, packed_back = 0, ring = 0, ring_back = 0, bias_sums = 0;
   std::int64_t ranks = 0;                         // of each half
   std::int64_t carry = 0;                         // between chunks
-  std::int64_t chunk_gates = 0, chunk_cells = 0;  // of a stash of cells
+  std::int64_t chunk_gates = 0, chunk_cells = 0;  // of a stash of cells or replay
+  // Of a stash of replay, of a layer that is not the last: outputs of a chunk and the state before it, and their
+  // gradients.
+  std::int64_t chunk_y = 0, chunk_dy = 0;
   std::int64_t copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_w_hh = 0, copied_dw_ih = 0, copied_dw_hh = 0;
 };
 // Throws InputError for a plan that the kernels do not have. Of a sparse layer: what both families have.
-LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool is_dense = true);
+// `is_last`: of the layers that are replayed.
+LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool is_dense = true,
+                         bool is_last = true);
+
+// Of a layer of the stack that is replayed.
+inline TrainingSize replayed_layer(TrainingSize size, int layer) {
+  size.input = layer > 0 ? size.hidden : size.input;
+  size.layers = 1;
+  return size;
+}
 
 inline constexpr int kKeptValues = 4;  // of a unit, that forward leaves in the gates: i f g o, or r z n q
 // cuBLAS multiplies matrices whose rows are not whole 16 bytes at a third of its rate. So a dense layer multiplies
@@ -32,7 +44,7 @@ constexpr std::int64_t aligned_columns(std::int64_t columns) {
 inline constexpr std::int64_t kMemoryAlignment = 256;        // of each array of a workspace
 inline constexpr std::int64_t kProductWorkspace = 32 << 20;  // cuBLAS's, in a half's workspace
 
-// What a half needs while it runs, all directions.
+// What a half needs while it runs, all directions, or all layers that are replayed.
 std::int64_t workspace_bytes(const TrainingSize& size, const DenseTrainingPlan& plan);
 
 // Of all layers and directions.

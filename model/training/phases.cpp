@@ -17,17 +17,28 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     is_beside = plan.beside;
   }
   const Stack& stack = training.stack;
-  const bool recomputes = plan.stash == Stash::cells;
-  int chunks = 1;
-  if constexpr (requires { plan.chunk; }) {
-    chunks = recomputes ? static_cast<int>(chunk_count(size_of(training), plan)) : 1;
-  }
+  const bool is_replay = plan.stash == Stash::replay;
+  const auto recomputes = [&](int layer) {
+    if constexpr (requires { plan.cell_layers; }) {
+      return of_layer(plan, layer).stash == Stash::cells;
+    } else {
+      return false;
+    }
+  };
+  const auto chunks_of = [&](int layer) {
+    if constexpr (requires { plan.chunk; }) {
+      return recomputes(layer) || is_replay ? static_cast<int>(chunk_count(size_of(training), of_layer(plan, layer)))
+                                            : 1;
+    } else {
+      return 1;
+    }
+  };
   // As the products are (memory.hpp).
   const auto multiplied = [](std::int64_t columns) {
     return std::is_same_v<P, DenseTrainingPlan> ? aligned_columns(columns) : columns;
   };
   const std::int64_t all_samples = std::int64_t{network.steps} * network.batch, hidden = multiplied(network.hidden);
-  const std::int64_t samples = (all_samples + chunks - 1) / chunks;
+  const auto samples_of = [&](int layer) { return (all_samples + chunks_of(layer) - 1) / chunks_of(layer); };
   const std::int64_t rows = info(network.cell).gates * hidden;
   std::vector<Phase> phases;
   const auto product = [&](PhaseKind kind, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
@@ -35,13 +46,17 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     phases.push_back({.kind = kind,
                       .layer = layer,
                       .reversed = direction == 1,
-                      .times = chunks,
+                      .times = chunks_of(layer),
                       .how = ProductSize{of_rows, columns, depth, network.precision}});
   };
-  const auto recurrence = [&](PhaseKind kind, int layer, const auto& how) {
+  const auto recurrence = [&]<typename How>(PhaseKind kind, int layer, const How& how) {
+    int times = chunks_of(layer);
+    if constexpr (requires { how.launches; }) {
+      times *= how.launches;
+    }
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      phases.push_back(
-          {kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1, chunks, how});
+      phases.push_back({kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1,
+                        times, kind == PhaseKind::replay || (!recomputes(layer) && !is_replay), how});
     }
   };
   const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
@@ -54,18 +69,24 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     copied += copies_x || copies_y ? 3 * rows * columns : 0;
   }
   phases.push_back({.kind = PhaseKind::packing,
-                    .how = Packing{2 * weights * stack.layers * stack.directions(), copied * stack.directions()}});
+                    .how = Packing{(is_replay ? 3 * chunks_of(0) : 2) * weights * stack.layers * stack.directions(),
+                                   copied * stack.directions()}});
   for (int layer = 0; layer < stack.layers; ++layer) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
-      product(PhaseKind::input_product, layer, direction, rows, samples, multiplied(stack.columns(network, layer)));
+      product(PhaseKind::input_product, layer, direction, rows, samples_of(layer),
+              multiplied(stack.columns(network, layer)));
     }
     recurrence(PhaseKind::forward, layer, plan.forward);
   }
+  for (int layer = 0; is_replay && layer < stack.layers; ++layer) {
+    product(PhaseKind::replay, layer, 0, rows, samples_of(layer), multiplied(stack.columns(network, layer)));
+    recurrence(PhaseKind::replay, layer, plan.forward);
+  }
   for (int layer = stack.layers; layer-- > 0;) {
-    const std::int64_t columns = multiplied(stack.columns(network, layer));
+    const std::int64_t columns = multiplied(stack.columns(network, layer)), samples = samples_of(layer);
     // Of a GRU, the last gate's products with W are others than those with W_ih, and so are their gradients.
     const std::int64_t apart = network.cell == Cell::gru ? hidden : 0;
-    for (int direction = 0; recomputes && direction < stack.directions(); ++direction) {
+    for (int direction = 0; recomputes(layer) && direction < stack.directions(); ++direction) {
       product(PhaseKind::gates_product, layer, direction, rows, samples, columns);
       product(PhaseKind::gates_product, layer, direction, rows - apart, samples, hidden);
       if (apart > 0) {
@@ -75,7 +96,7 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
       phases.push_back({.kind = PhaseKind::gates_cell,
                         .layer = layer,
                         .reversed = direction == 1,
-                        .times = chunks,
+                        .times = chunks_of(layer),
                         .how = Packing{values * samples * hidden / 2}});
     }
     recurrence(PhaseKind::backward, layer, plan.backward);

@@ -7,6 +7,7 @@
 //   forward          the recurrence, which leaves the stash
 //   gates_product    stash of cells: W_ih x[t] + W h[t-1], one product each; of a GRU two for W
 //   gates_cell       stash of cells: the gates and c from these, a unit of a sample over all steps of a chunk
+//   replay           stash of replay: input_product and forward of a chunk again, of all layers
 //   backward         the recurrence of W^T, which leaves dgates
 //   data_product     dx[t] = W_ih^T dgates[t]
 //   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each;
@@ -14,7 +15,8 @@
 //   gradient_mask    of a sparse W: zeros in dW where it has none, for dW is one dense product
 //   library          cuDNN does all of it
 //
-// With a stash of cells, products and gates are of a chunk of steps, and there are as many as chunks.
+// With a stash of cells, products and gates are of a chunk of steps, and there are as many as chunks; with one of
+// replay, so are all phases.
 #pragma once
 
 #include "model/library/price.hpp"
@@ -35,14 +37,15 @@ enum class PhaseKind : std::uint8_t {
   forward,
   gates_product,
   gates_cell,
+  replay,
   backward,
   data_product,
   weight_product,
   gradient_mask,
   library,
 };
-inline constexpr std::array<std::string_view, 10> kPhaseNames{
-    "packing",  "input_product", "forward",        "gates_product", "gates_cell",
+inline constexpr std::array<std::string_view, 11> kPhaseNames{
+    "packing",  "input_product", "forward",        "gates_product", "gates_cell", "replay",
     "backward", "data_product",  "weight_product", "gradient_mask", "library"};
 constexpr std::string_view name(PhaseKind kind) {
   return kPhaseNames[static_cast<std::size_t>(kind)];
@@ -62,6 +65,7 @@ struct Phase {
   bool beside = false;    // begins with the phase before it; else after all before it
   int share = 1;          // it may use one of so many shares of the SMs
   int times = 1;          // once for each chunk; of a recurrence, launches
+  bool keeps = false;     // of a forward: it leaves the gates
   std::variant<Packing, ProductSize, RecurrencePlan, SparseRecurrencePlan, CudnnTrainingPlan> how;
 
   bool is_of_layer() const { return kind != PhaseKind::packing && kind != PhaseKind::library; }

@@ -45,6 +45,11 @@ int poll_delay(const TrainingSize& size, const RecurrencePlan& plan, bool is_bac
 
 }  // namespace
 
+bool has_tensor_cores(const Chip& chip) {
+  constexpr int kAmpere = 8;
+  return chip.compute_capability_major >= kAmpere;
+}
+
 Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
                                                     int share, std::size_t most) {
   struct Warps {
@@ -52,7 +57,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   };
   constexpr std::array<Warps, 4> kWarps{{{8, 1}, {16, 1}, {4, 2}, {8, 2}}};
   constexpr int kMostSubBatches = 64, kMostOfSubBatch = 64;
-  const int sms = static_cast<int>(chip.sm_count) / share, batch = kernel_batch(size.batch);
+  const int sms = static_cast<int>(chip.sm_count) / share;
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
   const bool has_clusters = chip.cluster_sms >= 4;
   struct Priced {
@@ -71,7 +76,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
     }
     const double us = recurrence_price(chip, size, *fitting, is_backward).terms.total();
     const auto division = [](const RecurrencePlan& of) {
-      return std::tuple(of.units, of.split, of.batch_groups, of.sub_batches);
+      return std::tuple(of.units, of.split, of.batch_groups, of.sub_batches, of.launches);
     };
     const auto same =
         std::ranges::find_if(best, [&](const Priced& other) { return division(other.plan) == division(*fitting); });
@@ -81,7 +86,8 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
       *same = {*fitting, us};
     }
   };
-  const auto consider_all = [&](int split, int units) {
+  const auto consider_all = [&](int launches, int split, int units) {
+    const int batch = (kernel_batch(size.batch) + launches - 1) / launches;
     const int of_group = (size.hidden + units * split - 1) / (units * split) * split;
     // Clusters of 4 fill ten elevenths of the SMs or more.
     const int usable = split == 4 ? sms * 10 / 11 : sms;
@@ -107,7 +113,8 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
                         .split = split,
                         .loads_in_flight = loads / whole * whole,
                         .units = units,
-                        .warp_groups = warps.warp_groups});
+                        .warp_groups = warps.warp_groups,
+                        .launches = launches});
             }
           }
         }
@@ -117,11 +124,18 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   // Of 32 units on an SM, no more weights were measured: too many are in shared memory.
   constexpr std::int64_t kMostWeights = 200 << 10;
   const bool has_wide = std::int64_t{2} * info(size.cell).gates * size.hidden * 32 <= kMostWeights;
-  for (const int split : {1, 2, 4}) {
-    if (split == 1 || (is_backward && has_clusters)) {
-      consider_all(split, 16);
-      if (has_wide) {
-        consider_all(split, 32);
+  // Of several launches only where fewer have no room or little, for the states of all samples of a launch are in
+  // shared memory.
+  constexpr int kManySamples = 1024;
+  for (int launches = 1;
+       launches <= std::max(1, size.batch / kMostOfSubBatch) && (best.empty() || launches * kManySamples <= size.batch);
+       launches *= 2) {
+    for (const int split : {1, 2, 4}) {
+      if (split == 1 || (is_backward && has_clusters)) {
+        consider_all(launches, split, 16);
+        if (has_wide) {
+          consider_all(launches, split, 32);
+        }
       }
     }
   }
@@ -237,7 +251,6 @@ Found<SparseTrainingPlan> choose_sparse(const Chip& chip, const Training& traini
 
 // Why no kernels train it, or nothing.
 std::string what_lacks(const Chip& chip, const Training& training) {
-  constexpr int kAmpere = 8;
   const Recurrent& network = training.network;
   if (training.mask && !what_lacks_sparse(training).empty()) {
     return what_lacks_sparse(training);
@@ -253,7 +266,7 @@ std::string what_lacks(const Chip& chip, const Training& training) {
     return "cuBLAS counts at most " + std::to_string(kMostTrainedSamples) + " samples of all steps, not " +
            std::to_string(samples);
   }
-  return chip.compute_capability_major < kAmpere ? "the " + chip.name + " has no tensor cores for these kernels" : "";
+  return has_tensor_cores(chip) ? "" : "the " + chip.name + " has no tensor cores for these kernels";
 }
 
 }  // namespace

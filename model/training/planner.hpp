@@ -11,6 +11,9 @@
 
 namespace onchip {
 
+// Those that dense recurrences multiply with.
+bool has_tensor_cores(const Chip& chip);
+
 // The plans of a dense recurrence with the least prices on so many of the chip's SMs, those of both directions one of
 // two shares: `most` at most, each with other units, sub-batches, batch groups or clusters; the least first.
 Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/training/price.hpp"
 
+#include "model/training/recurrence_family.hpp"
 #include "model/training/recurrence_price.hpp"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const
   }
   // Forward: the projected input, h and what is kept. Backward: gates, however they came, c, the gradient from above
   // and dgates.
-  price.bytes = bytes_of(network, gates + 1) + (is_backward || phase.times == 1 ? gates_bytes(network) : 0);
+  price.bytes = bytes_of(network, gates + 1) + (is_backward || phase.keeps ? gates_bytes(network) : 0);
   return price;
 }
 
@@ -173,7 +174,9 @@ struct PriceOf {
     const double copied = 2 * element_bytes(training.network) * static_cast<double>(packing.copied);
     const bool is_in_l2 =
         phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
-    const double nodes = phase.kind == PhaseKind::packing ? chip.cost[Cost::training_nodes] : 1;
+    // A packing is of all layers and directions, each with nodes of its own.
+    const double layers = training.stack.layers * training.stack.directions();
+    const double nodes = phase.kind == PhaseKind::packing ? layers * chip.cost[Cost::training_nodes] : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
                                                       : chip.dram_bytes_per_second * chip.library_dram_share) +
@@ -203,29 +206,26 @@ struct PriceOf {
 // What the busiest SM needs in either pass.
 Footprint footprint(const Chip& chip, const Training& training, const TrainingPlan& plan,
                     const std::vector<SparseRecurrence>& sparse_passes) {
-  constexpr int kTileRegisters = 4;
   Footprint need;
   const auto use = [&](Resource resource, double used, double available) {
     ResourceUse& most = need[resource];
     const ResourceUse of_pass{used, available};
     most = of_pass.share() > most.share() ? of_pass : most;
   };
-  const auto use_blocks = [&](int blocks, int threads, std::size_t shared_bytes) {
-    use(Resource::shared_memory, static_cast<double>(shared_bytes), chip.smem_bytes_per_block);
-    use(Resource::threads, threads, chip.max_threads_per_block);
-    use(Resource::sms, blocks, chip.sm_count);
-  };
   if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
     for (const bool is_backward : {false, true}) {
       const RecurrencePlan& pass = is_backward ? dense->backward : dense->forward;
       const RecurrenceShape shape = recurrence_shape(size_of(training), pass, is_backward);
-      const auto [others, most] = recurrence_registers(shape, pass);
-      use(Resource::registers, others + kTileRegisters * (shape.tiles - pass.shared_tiles), most);
-      use_blocks(shape.blocks * (dense->beside ? training.stack.directions() : 1), shape.threads, shape.shared_bytes);
+      const Footprint of_pass = footprint(chip, pass, shape, dense->beside ? training.stack.directions() : 1);
+      for (std::size_t i = 0; i < kResources.size(); ++i) {
+        use(static_cast<Resource>(i), of_pass.resources[i].used, of_pass.resources[i].available);
+      }
     }
   }
   for (const SparseRecurrence& pass : sparse_passes) {
-    use_blocks(pass.blocks, pass.geometry.threads, pass.shared_bytes);
+    use(Resource::shared_memory, static_cast<double>(pass.shared_bytes), chip.smem_bytes_per_block);
+    use(Resource::threads, pass.geometry.threads, chip.max_threads_per_block);
+    use(Resource::sms, pass.blocks, chip.sm_count);
   }
   conclude(need);
   return need;
@@ -262,7 +262,7 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
   };
   for (const Phase& phase : phases_of(training, plan)) {
     PhasePrice one = std::visit(PriceOf{chip, training, sparse, phase}, phase.how);
-    if (phase.kind != PhaseKind::forward && phase.kind != PhaseKind::backward) {
+    if (std::holds_alternative<ProductSize>(phase.how) || std::holds_alternative<Packing>(phase.how)) {
       one = {phase.times * one.us, phase.times * one.low_us, phase.times * one.high_us, phase.times * one.bytes};
     }
     if (!phase.beside) {

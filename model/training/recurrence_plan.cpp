@@ -22,7 +22,8 @@ constexpr std::array kFields{number<&RecurrencePlan::batch_groups>("batch_groups
                              number<&RecurrencePlan::poll_delay>("poll_delay", 0, 100'000),
                              number<&RecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
                              number<&RecurrencePlan::units>("units", 16, 32).power_of_two(),
-                             number<&RecurrencePlan::warp_groups>("warp_groups", 1, 4)};
+                             number<&RecurrencePlan::warp_groups>("warp_groups", 1, 4),
+                             number<&RecurrencePlan::launches>("launches", 1, kMostOfBatch).usually(1)};
 
 constexpr int kRegisters = 65536;
 
@@ -52,7 +53,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
       throw InputError("the plan '" + fields_text(plan) + "' is not possible: " + what);
     }
   };
-  require(plan.batch_groups > 0 && plan.sub_batches > 0, "it needs a batch group and a sub-batch");
+  require(plan.batch_groups > 0 && plan.sub_batches > 0 && plan.launches > 0,
+          "it needs a batch group, a sub-batch and a launch");
   require(plan.split == 1 || (is_backward && (plan.split == 2 || plan.split == 4)), "split is 1, backward also 2 or 4");
   require(plan.units == 16 || plan.units == 32, "an SM has 16 or 32 units");
   require(plan.warp_groups >= 1 && plan.warp_groups <= 4, "an SM has 1 to 4 warp groups");
@@ -64,7 +66,9 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.threads = group_threads * plan.warp_groups;
   shape.sms = ceil_divide(size.hidden, plan.units * plan.split) * plan.split;
   shape.blocks = shape.sms * plan.batch_groups;
-  shape.samples = ceil_divide(kernel_batch(size.batch), std::int64_t{plan.batch_groups} * plan.sub_batches);
+  const std::int64_t sub_batches = std::int64_t{plan.batch_groups} * plan.sub_batches;
+  shape.samples = ceil_divide(kernel_batch(size.batch), sub_batches * plan.launches);
+  shape.launch_samples = static_cast<int>(sub_batches) * shape.samples;
   constexpr int kMostOfSubBatch = 64;
   require(shape.samples <= kMostOfSubBatch, "a sub-batch has at most 64 samples");
   const int items = ceil_divide(shape.samples * plan.units, group_threads);  // of a thread
@@ -96,13 +100,18 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   return shape;
 }
 
-Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
-                                std::size_t shared_bytes) {
+RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward) {
   constexpr int kTileRegisters = 4;
   plan.shared_tiles = 0;
   const RecurrenceShape in_registers = recurrence_shape(size, plan, is_backward);
   const auto [others, most] = recurrence_registers(in_registers, plan);
   plan.shared_tiles = std::clamp(in_registers.tiles - (most - others) / kTileRegisters, 0, in_registers.tiles);
+  return plan;
+}
+
+Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
+                                std::size_t shared_bytes) {
+  plan = with_shared_tiles(size, plan, is_backward);
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   const auto lacks = [&](std::int64_t takes, const std::string& what, std::int64_t has) {
     return Found<RecurrencePlan>::nothing((size.cell == Cell::lstm ? "an LSTM of " : "a GRU of ") +
@@ -113,7 +122,7 @@ Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, b
   if (shape.blocks > sms) {
     return lacks(shape.blocks, "SMs to train on the chip", sms);
   }
-  if (others > most) {
+  if (const auto [others, most] = recurrence_registers(shape, plan); others > most) {
     return lacks(others, "registers of a thread", most);
   }
   if (shape.shared_bytes > shared_bytes) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recurrences of a training step of an LSTM or GRU are laid on the SMs (training_recurrence.cu).
+// How a dense recurrence of an LSTM or GRU is laid on the SMs (training_recurrence.cu): either pass of a training, or,
+// as a family of recurrent networks, inference of batches that one SM computes as several sub-batches
+// (recurrence_family.hpp).
 #pragma once
 
 #include "model/base/found.hpp"
+#include "model/plan/choices.hpp"
 #include "model/plan/field.hpp"
 #include "model/training/training_reference.hpp"
 
@@ -15,7 +18,9 @@
 namespace onchip {
 
 struct RecurrencePlan {
-  static constexpr std::string_view kName = "dense_training";  // of the family whose passes have such plans
+  using Workload = Recurrent;
+  static constexpr std::string_view kName = "dense_pipelined";
+  static constexpr bool kIsOnChip = true;
 
   int batch_groups = 1;     // groups of SMs, each with all weights and a share of the samples
   int sub_batches = 1;      // of a group's samples, one after another on the same SMs (software pipelining)
@@ -27,7 +32,9 @@ struct RecurrencePlan {
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
   int units = 16;           // of an SM; 16 or 32
   int warp_groups = 1;      // of an SM, each with all of its rows, and with sub-batches of its own
+  int launches = 1;         // one after another, each of a part of the samples
 
+  Tier tier() const { return shared_tiles > 0 ? Tier::shared_memory : Tier::registers; }
   friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
 };
 std::span<const Field<RecurrencePlan>> fields(const RecurrencePlan&);
@@ -42,7 +49,7 @@ constexpr int kernel_batch(int batch) {
 // What follows from size and plan.
 struct RecurrenceShape {
   int sms = 0;                          // of a batch group
-  int samples = 0;                      // of a sub-batch
+  int samples = 0, launch_samples = 0;  // of a sub-batch, and of all of a launch
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
   int spans = 0, warp_spans = 0;        // of 32 columns, of an SM and of a warp
   int tiles = 0;                        // of a warp
@@ -60,9 +67,11 @@ struct RecurrenceRegisters {
 };
 RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const RecurrencePlan& plan);
 
-// The plan with tiles moved to shared memory that registers have no room for; nothing, with what it takes and what
-// there is, where it has no room on so many SMs with so many bytes of shared memory a block. Throws InputError for a
-// plan that the kernel does not have.
+// The plan with as many tiles in shared memory as registers have no room for. Throws InputError for a plan that the
+// kernel does not have.
+RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward);
+// The same; or nothing, with what it takes and what there is, where that has no room on so many SMs with so many bytes
+// of shared memory a block.
 Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
                                 std::size_t shared_bytes);
 

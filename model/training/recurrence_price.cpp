@@ -59,7 +59,7 @@ Price recurrence_price(const Chip& chip, const TrainingSize& size, const Recurre
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   const double reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;
 
-  const double us = 1e6 / chip.clock_hz, own_sub_batches = 1.0 * plan.sub_batches / plan.warp_groups;
+  const double us = plan.launches * 1e6 / chip.clock_hz, own_sub_batches = 1.0 * plan.sub_batches / plan.warp_groups;
   const double sub_batches = us * own_sub_batches * (plan.warp_groups > 1 ? cost[Cost::training_beside] : 1);
   Price result;
   result.terms.add("exchange",

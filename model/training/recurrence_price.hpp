@@ -14,7 +14,7 @@
 //   activation  the cell, a warp of units after another: training_item_warp
 //
 // A warp group computes its sub-batches one after another. Two warp groups compute at the same time, and a sub-batch
-// then takes training_beside times as long.
+// then takes training_beside times as long. Launches, each of a part of the samples, come one after another.
 //
 // Sparse (kernels/training/device/sparse_recurrence.cu): sub-batches are launches, one after another; split and
 // activation as those of dense ones, and

@@ -19,7 +19,7 @@ Training training_of(const TrainingSize& size, Precision precision, const Sparse
            .hidden = size.hidden,
            .batch = size.batch,
            .steps = static_cast<int>(size.steps)},
-          {.bidirectional = size.directions == 2, .input = size.input},
+          {.layers = size.layers, .bidirectional = size.directions == 2, .input = size.input},
           mask == nullptr ? nullptr : std::make_shared<const SparseMatrix>(*mask)};
 }
 

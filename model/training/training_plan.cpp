@@ -5,15 +5,18 @@
 #include "model/plan/plan_text.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 namespace onchip {
 namespace {
 
-constexpr std::array kDenseFields{
-    choice<&DenseTrainingPlan::stash>("stash", kStashNames), nested<&DenseTrainingPlan::forward>("forward"),
-    nested<&DenseTrainingPlan::backward>("backward"), number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
-    number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0)};
+constexpr std::array kDenseFields{choice<&DenseTrainingPlan::stash>("stash", kStashNames),
+                                  nested<&DenseTrainingPlan::forward>("forward"),
+                                  nested<&DenseTrainingPlan::backward>("backward"),
+                                  number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
+                                  number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0),
+                                  number<&DenseTrainingPlan::cell_layers>("cell_layers", 0, kMostLayers).usually(0)};
 constexpr std::array kSparseFields{choice<&SparseTrainingPlan::stash>("stash", kStashNames),
                                    nested<&SparseTrainingPlan::forward>("forward"),
                                    nested<&SparseTrainingPlan::backward>("backward")};
@@ -36,10 +39,23 @@ Stash parse_stash(std::string_view name) {
   return static_cast<Stash>(found - kStashNames.begin());
 }
 
+DenseTrainingPlan of_layer(DenseTrainingPlan plan, int layer) {
+  plan.stash = layer < plan.cell_layers ? Stash::cells : plan.stash;
+  plan.cell_layers = 0;
+  return plan;
+}
+
 std::int64_t chunk_steps(const TrainingSize& size, const DenseTrainingPlan& plan) {
-  // So many bytes of gates, and at least so many steps, for each chunk packs the weights and empties the ring anew.
-  constexpr std::int64_t kBytes = 64 << 20, kFewest = 64;
-  const std::int64_t usual = std::max(kFewest, kBytes / (8 * std::int64_t{size.batch} * size.hidden));
+  // So many bytes of gates, and at least so many steps, for each chunk packs the weights and empties the ring anew. A
+  // replay has all layers' gates at once, and 6 bytes of a state behind each chunk beside 14 of each of its steps:
+  // about sqrt(6 / 14 steps) need the least.
+  constexpr std::int64_t kBytes = 64 << 20, kFewest = 64, kReplayedBytes = 16 << 20, kReplayedFewest = 16;
+  const bool is_replay = plan.stash == Stash::replay;
+  const std::int64_t of_bytes = (is_replay ? kReplayedBytes : kBytes) / (8 * std::int64_t{size.batch} * size.hidden);
+  const std::int64_t usual =
+      is_replay ? std::max({kReplayedFewest, of_bytes,
+                            static_cast<std::int64_t>(std::sqrt(6.0 / 14 * static_cast<double>(size.steps)))})
+                : std::max(kFewest, of_bytes);
   const std::int64_t most = size.length_bytes > 0 ? size.steps : plan.chunk > 0 ? plan.chunk : usual;
   const std::int64_t chunks = (size.steps + most - 1) / most;
   return (size.steps + chunks - 1) / chunks;  // of about the same size
@@ -86,6 +102,12 @@ Found<SparseRecurrence> sparse_recurrence(const Chip& chip, const Training& trai
                            static_cast<int>(chip.sm_count), static_cast<std::size_t>(chip.smem_bytes_per_block.value));
 }
 
+std::string why_no_replay(const Stack& stack) {
+  return stack.bidirectional            ? "replays stacks of one direction, and this one has two"
+         : stack.layers > kMostReplayed ? "replays stacks of " + std::to_string(kMostReplayed) + " layers at most"
+                                        : "";
+}
+
 void check(const Training& training, const TrainingPlan& plan) {
   const auto refuse = [&](const std::string& why) {
     throw InputError("plan: " + std::string(family_name(plan)) + ' ' + why);
@@ -104,6 +126,13 @@ void check(const Training& training, const TrainingPlan& plan) {
     }
     if (dense->beside && training.stack.directions() == 1) {
       refuse("has both directions beside each other, and this network has one");
+    }
+    if (dense->cell_layers > 0 && (dense->stash != Stash::gates || dense->cell_layers > training.stack.layers)) {
+      refuse("has cell_layers=" + std::to_string(dense->cell_layers) + ": so many of " +
+             std::to_string(training.stack.layers) + " layers, and of a stash of gates");
+    }
+    if (dense->stash == Stash::replay && !why_no_replay(training.stack).empty()) {
+      refuse(why_no_replay(training.stack));
     }
     recurrence_shape(size_of(training), dense->forward, false);
     recurrence_shape(size_of(training), dense->backward, true);

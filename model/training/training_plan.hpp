@@ -25,13 +25,16 @@ namespace onchip {
 //   gates  every step's gates, of an LSTM c, of a GRU the product of h that its reset gate multiplies
 //   cells  of an LSTM c behind each chunk of steps, in fp32, of a GRU nothing: the gates of a chunk are computed anew
 //          from x and h
-enum class Stash : std::uint8_t { gates, cells };
-inline constexpr std::array<std::string_view, 2> kStashNames{"gates", "cells"};
+//   replay of a stack of layers the state behind each chunk of steps, c or of a GRU h in fp32: from it the forward pass
+//   of
+//          all layers runs again for the chunk, which then keeps the gates. Outputs of lower layers are not kept
+enum class Stash : std::uint8_t { gates, cells, replay };
+inline constexpr std::array<std::string_view, 3> kStashNames{"gates", "cells", "replay"};
 
 struct DenseTrainingPlan {
   using Workload = Training;
   using Recurrence = RecurrencePlan;
-  static constexpr std::string_view kName = RecurrencePlan::kName;
+  static constexpr std::string_view kName = "dense_training";
   static constexpr bool kIsOnChip = true;
 
   Stash stash = Stash::gates;
@@ -39,6 +42,7 @@ struct DenseTrainingPlan {
   bool beside = false;               // both directions of a layer at once, on half of the SMs each, in both passes
   // Where not all gates are kept, those of so many steps are there at a time; 0: as many as usual.
   int chunk = 0;
+  int cell_layers = 0;  // with a stash of gates: so many of the first layers have one of cells
 
   friend bool operator==(const DenseTrainingPlan&, const DenseTrainingPlan&) = default;
 };
@@ -73,6 +77,11 @@ using TrainingPlan = std::variant<DenseTrainingPlan, SparseTrainingPlan, CudnnTr
 
 Stash parse_stash(std::string_view name);  // throws InputError
 
+// With the layer's own stash. The first layers have one of cells: when a chunk of theirs needs a workspace, the gates
+// of the layers above are gone.
+DenseTrainingPlan of_layer(DenseTrainingPlan plan, int layer);
+inline constexpr int kMostReplayed = 16;  // layers
+
 // Steps of a chunk but the last, which may have fewer. With lengths, all.
 std::int64_t chunk_steps(const TrainingSize& size, const DenseTrainingPlan& plan);
 inline std::int64_t chunk_count(const TrainingSize& size, const DenseTrainingPlan& plan) {
@@ -93,6 +102,9 @@ std::string pass_text(const TrainingPlan& plan, bool is_backward);
 // With a mask: what follows from a pass's plan on this chip, as sparse_recurrence() of sparse_recurrence.hpp.
 Found<SparseRecurrence> sparse_recurrence(const Chip& chip, const Training& training, const SparseRecurrencePlan& plan,
                                           bool is_backward);
+
+// Why a stack has no plans with a stash of replay, or nothing.
+std::string why_no_replay(const Stack& stack);
 
 // Throws InputError for a plan that is not of this training, or that no kernel can be built from. What comes in as text
 // must pass here.

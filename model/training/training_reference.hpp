@@ -25,6 +25,7 @@ struct TrainingSize {
   int directions = 1;       // of the layer; outputs and their gradients have those of all beside each other
   bool is_reverse = false;  // this is the second: from a sample's last position to its first
   int length_bytes = 0;     // 4 or 8 if samples have lengths
+  int layers = 1;           // with a stash of replay, of the stack that is replayed: this is its first
 };
 
 // Row-major, as PyTorch has them. Empty: zeros.

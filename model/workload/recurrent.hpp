@@ -45,7 +45,7 @@ Cell parse_cell(std::string_view name);
 Precision parse_precision(std::string_view name);
 
 // What the formulas and files are good for; families of plans have limits of their own.
-inline constexpr int kMaxHidden = 1 << 18, kMaxBatch = 1 << 12;
+inline constexpr int kMaxHidden = 1 << 18, kMaxBatch = 1 << 14;
 
 struct Recurrent {
   Cell cell = Cell::relu;

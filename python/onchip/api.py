@@ -15,7 +15,7 @@ from .rows import Front, Rows
 CELLS = ("relu", "tanh", "lstm", "gru")
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 PRECISIONS = ("fp16", "bf16", "fp32", "fp8")
-STASHES = ("gates", "cells")
+STASHES = ("gates", "cells", "replay")
 TIERS = ("registers", "shared_memory", "streamed")
 
 Answer = Dict[str, Any]  # of JSON
@@ -476,15 +476,16 @@ class Recurrence(_Handle):
 class Training(_Handle):
     """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, a dict
     for each direction, by their names in onchip_training_arrays, where their shapes are, too. length_bytes: of each of
-    `lengths`, 4 or 8; 0: none are given. stash: "gates", or "cells", from which backward computes the gates anew. mask: a
-    Matrix, which says where W_hh of an LSTM has weights, for ever."""
+    `lengths`, 4 or 8; 0: none are given. stash: "gates", or "cells", from which backward computes the gates anew, `chunk` steps
+    at a time (0: as usual), or "replay" of a stack of `layers`, which are then trained as one: a dict for each. mask: a Matrix,
+    which says where W_hh of an LSTM has weights, for ever."""
 
     _kind = "training"
 
     @staticmethod
-    def _layer(cell: str, precision: str, *sizes: int, stash: str = "gates") -> Any:
+    def _layer(cell: str, precision: str, *sizes: int, stash: str = "gates", chunk: int = 0, layers: int = 1) -> Any:
         kinds = _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision")
-        return library.Layer(*kinds, *sizes, _number(STASHES, stash, "stash"))
+        return library.Layer(*kinds, *sizes, _number(STASHES, stash, "stash"), chunk, layers)
 
     @staticmethod
     def library(is_inference: bool, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
@@ -495,19 +496,44 @@ class Training(_Handle):
         return _text("onchip_training_library", ctypes.byref(layer), int(is_inference))
 
     @staticmethod
+    def inference_us(step_us: float, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
+                     directions: int = 1) -> Tuple[float, float]:  # fmt: skip
+        """What a forward without gradients is priced, in us: by these kernels, infinite where library() says why cuDNN is chosen;
+        and by a Program for each direction whose step takes `step_us`. Compiles nothing."""
+        layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, 0)
+        own, program = ctypes.c_double(), ctypes.c_double()
+        _call("onchip_training_inference_us", ctypes.byref(layer), step_us, ctypes.byref(own), ctypes.byref(program))
+        return own.value, program.value
+
+    @staticmethod
     def memory(layers: int, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
-               directions: int = 1, length_bytes: int = 0, stash: str = "gates") -> Tuple[int, int]:  # fmt: skip
-        """Bytes of an iteration of so many such layers: kept from forward to backward, and the most at once beside the input and
-        the weights. Compiles nothing."""
-        layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes, stash=stash)
+               directions: int = 1, length_bytes: int = 0, stash: str = "gates", chunk: int = 0,
+               cell_layers: int = 0) -> Tuple[int, int]:  # fmt: skip
+        """Bytes of an iteration of so many such layers, of whose gates so many of the first keep the cells: kept from forward to
+        backward, and the most at once beside the input and the weights. Compiles nothing."""
+        sizes = input, hidden, batch, steps, directions, length_bytes
+        layer = Training._layer(cell, precision, *sizes, stash=stash, chunk=chunk)
         kept, peak = ctypes.c_size_t(), ctypes.c_size_t()
-        _call("onchip_training_memory", ctypes.byref(layer), layers, ctypes.byref(kept), ctypes.byref(peak))
+        _call("onchip_training_memory", ctypes.byref(layer), layers, cell_layers, ctypes.byref(kept), ctypes.byref(peak))
         return kept.value, peak.value
 
+    @staticmethod
+    def within(layers: int, budget: float, may_replay: bool, cell: str, precision: str, *sizes: int) -> Tuple[str, int, int, int]:
+        """What such layers should keep for an iteration to take at most so many bytes in the least time: the stash, of how many of
+        the first layers it is the cells, the steps of a chunk, and the most bytes at once, which are more where nothing takes so
+        little. sizes: as of memory. Compiles nothing."""
+        layer = Training._layer(cell, precision, *sizes, stash="replay" if may_replay else "gates")
+        stash, cell_layers, chunk, peak = ctypes.c_int32(), ctypes.c_int32(), ctypes.c_int32(), ctypes.c_size_t()
+        found = (ctypes.byref(value) for value in (stash, cell_layers, chunk, peak))
+        _call("onchip_training_within", ctypes.byref(layer), layers, max(0, min(int(budget), 2**63)), *found)
+        return STASHES[stash.value], cell_layers.value, chunk.value, peak.value
+
     def __init__(self, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int, directions: int = 1,
-                 length_bytes: int = 0, stash: str = "gates", mask: Optional[Matrix] = None) -> None:  # fmt: skip
-        self._directions = directions
-        layer = self._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes, stash=stash)
+                 length_bytes: int = 0, stash: str = "gates", mask: Optional[Matrix] = None, chunk: int = 0,
+                 layers: int = 1) -> None:  # fmt: skip
+        self._parts = max(directions, layers)
+        sizes = input, hidden, batch, steps, directions, length_bytes
+        layer = self._layer(cell, precision, *sizes, stash=stash, chunk=chunk, layers=layers)
         if mask is None:
             super().__init__("create", ctypes.byref(layer))
         else:
@@ -519,8 +545,8 @@ class Training(_Handle):
         self.plan = _text("onchip_training_plan", self._handle)
 
     def _run(self, name: str, stream: int, arrays: Sequence[Mapping[str, Any]]) -> None:
-        if len(arrays) != self._directions:
-            raise InputError(f"there are arrays of {len(arrays)} directions; expected {self._directions}")
+        if len(arrays) != self._parts:
+            raise InputError(f"there are arrays of {len(arrays)} directions or layers; expected {self._parts}")
         of_directions = (library.TrainingArrays * len(arrays))(*(library.TrainingArrays(**of) for of in arrays))
         _call(name, self._handle, stream or None, of_directions)
 

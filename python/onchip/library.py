@@ -85,6 +85,8 @@ class Layer(_Sized):
         ("directions", c_int32),
         ("length_bytes", c_int32),
         ("stash", c_int32),
+        ("chunk", c_int32),
+        ("layers", c_int32),
     ]
 
 
@@ -143,10 +145,14 @@ _FUNCTIONS = {
     "onchip_recurrence_check": [c_void_p, c_void_p, _ERROR],
     "onchip_training_create": [POINTER(Layer), _HANDLE, _ERROR],
     "onchip_training_library": [POINTER(Layer), c_int32, _HANDLE, _ERROR],
+    "onchip_training_inference_us": [POINTER(Layer), c_double, POINTER(c_double), POINTER(c_double), _ERROR],
     "onchip_training_create_sparse": [POINTER(Layer), c_void_p, _HANDLE, _ERROR],
     "onchip_training_bytes": [c_void_p, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
     "onchip_training_forward_bytes": [c_void_p, POINTER(c_size_t), _ERROR],
-    "onchip_training_memory": [POINTER(Layer), c_int32, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
+    "onchip_training_memory": [POINTER(Layer), c_int32, c_int32, POINTER(c_size_t), POINTER(c_size_t), _ERROR],
+    "onchip_training_within": [
+        POINTER(Layer), c_int32, c_size_t, POINTER(c_int32), POINTER(c_int32), POINTER(c_int32), POINTER(c_size_t), _ERROR,
+    ],
     "onchip_training_plan": [c_void_p, _HANDLE, _ERROR],
     "onchip_training_forward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],
     "onchip_training_backward": [c_void_p, c_void_p, POINTER(TrainingArrays), _ERROR],

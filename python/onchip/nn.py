@@ -69,7 +69,7 @@ class _OnChip:
 
     _path = "no forward yet"
     _masks = None
-    _stash, _memory = "gates", None
+    _stash, _memory = None, None  # None: the gates of all layers
 
     def __init__(self, *arguments, stash=None, memory=None, **options):
         """torch's, and what stash_() and memory_() take."""
@@ -81,35 +81,57 @@ class _OnChip:
 
     def stash_(self, stash):
         """What forward keeps for backward beside its output: "gates", all of them, or "cells", an LSTM's state now and then, from
-        which backward computes the gates of some steps at a time again, also where cuDNN is faster. Under torch.compile, and
-        after sparse_(), it is the gates. Returns the module."""
-        if stash not in api.STASHES:
-            raise ValueError(f"stash is {stash!r}; expected one of {', '.join(api.STASHES)}")
-        self._stash, self._memory = stash, None
+        which backward computes the gates of some steps at a time again, also where cuDNN is faster; or a list of these, one for
+        each layer. "replay": only the states of all layers now and then, from which backward runs forward again, some steps at a
+        time; not with a second direction, lengths or dropout. Under torch.compile, and after sparse_(), it is the gates. Returns
+        the module."""
+        each = [stash] * self.num_layers if isinstance(stash, str) else list(stash)
+        if len(each) != self.num_layers or not (stash == "replay" or set(each) <= {"gates", "cells"}):
+            kinds = ", ".join(api.STASHES)
+            raise ValueError(f"stash is {stash!r}; expected one of {kinds}, or a list of gates and cells, one for each layer")
+        if stash == "replay" and self._why_no_replay():
+            raise ValueError(self._why_no_replay())
+        self._stash, self._memory = stash if stash == "replay" else each, None
         return self
 
+    def _why_no_replay(self, lengths=False):
+        """A sentence, or None."""
+        for is_so, what in (
+            (self.bidirectional, "a second direction"),
+            (lengths, "lengths"),
+            (self.dropout and self.training and self.num_layers > 1, "dropout between layers"),
+            (self.num_layers > 16, "more than 16 layers"),
+        ):
+            if is_so:
+                return f"a stash of replay goes without {what}; cells need the next least memory"
+        return None
+
     def memory_(self, budget):
-        """Keeps the gates where an iteration of this module then takes at most so much device memory beside its input and weights,
-        and else the cells, and does not train by cuDNN; warns where the cells take more, too. budget: bytes, or a text such as
-        "8 GiB". Returns the module."""
-        self._memory, self._stash = _bytes(budget), "gates"
+        """Keeps what takes the least time of all that takes at most so much device memory for an iteration of this module, beside
+        its input and weights: gates, or cells in the first layers or in all, or replay, and of these chunks of fewer steps. Does
+        not train by cuDNN; warns where nothing takes so little. budget: bytes, or a text such as "8 GiB". Returns the module."""
+        self._memory, self._stash = _bytes(budget), None
         return self
 
     def _stash_of(self, dtype, *sizes):
-        """For sizes: input, hidden, batch, steps, directions, the bytes of a length."""
-        if self._masks or recurrent_layer.is_compiling():
-            return "gates"
+        """Of each layer a Stash, or one of replay of all. For sizes: input, hidden, batch, steps, directions, the bytes of a length."""
+        gates = [recurrent_layer.GATES] * self.num_layers
+        if self._masks or recurrent_layer.is_compiling() or (self._memory is None and self._stash is None):
+            return gates
         if self._memory is None:
-            return self._stash
-        gates, cells = (
-            recurrent_layer.memory(self.num_layers, self._cell, dtype, *sizes, stash) for stash in api.STASHES
-        )
-        if min(gates, cells) > self._memory:
+            if self._stash != "replay":
+                return [recurrent_layer.Stash(stash) for stash in self._stash]
+            if self._why_no_replay(sizes[-1] > 0):
+                raise ValueError(self._why_no_replay(sizes[-1] > 0))
+            return [recurrent_layer.Stash("replay", 0, self.num_layers)] if torch.is_grad_enabled() else gates
+        may_replay = torch.is_grad_enabled() and self._why_no_replay(sizes[-1] > 0) is None
+        stashes, peak = recurrent_layer.within(self.num_layers, self._memory, may_replay, self._cell, dtype, *sizes)
+        if peak > self._memory:
             warnings.warn(
-                f"onchip.{self._cell.upper()} needs {cells / 2**30:.2f} GiB for {sizes[3]} steps of {sizes[2]} samples, "
+                f"onchip.{self._cell.upper()} needs {peak / 2**30:.2f} GiB for {sizes[3]} steps of {sizes[2]} samples, "
                 f"more than the {self._memory / 2**30:.2f} GiB given to it"
             )
-        return "gates" if gates <= self._memory else "cells"
+        return stashes
 
     def explain(self):
         """On what the last forward ran, and why: "on the chip; dense_training ...", or "torch: ..."."""
@@ -265,29 +287,37 @@ class _OnChip:
         inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
         of_sequences = (self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
         try:
-            stash = self._stash_of(x.dtype, self.input_size, *of_sequences)
+            stashes = self._stash_of(x.dtype, self.input_size, *of_sequences)
         except (OSError, api.ApiError):  # a layer says so, too
-            stash = "gates"
-        for input, mask in dict.fromkeys(zip(inputs, masks)):
+            stashes = [recurrent_layer.GATES] * self.num_layers
+        texts = []
+        for input, mask, stash in dict.fromkeys(zip(inputs, masks, stashes)):
             sizes = (input, *of_sequences, stash)
             # cuDNN has no gradients of a module that evaluates, and keeps more than who wants less memory has asked for.
             is_inference = not torch.is_grad_enabled()
-            is_bounded = stash == "cells" or self._memory is not None
+            is_bounded = any(of.kind != "gates" for of in stashes) or self._memory is not None
             may_be = not mask and (is_inference or (self.training and not is_bounded)), is_inference
             is_there, text = recurrent_layer.plan(x.device, x.dtype, *may_be, self._cell, *sizes, *([mask] if mask else []))
             if not is_there:
                 return text
+            texts.append(text)
+        if stashes[0].kind == "replay":
+            weights = [weight.to(x.dtype) for of_layer in self._weights() for weight in of_layer]
+            h0, c0 = (*(hx or (None,)), None)[:2]
+            x, *finals = recurrent_layer.replay(self._cell, x, h0, c0, weights, stashes[0])
+            self._path = f"on the chip; {texts[0]}"
+            return x, tuple(finals[: 2 if self._cell == "lstm" else 1])
         finals, all_weights = [], self._weights()
         for layer in range(self.num_layers):
             of_layer = slice(layer * directions, (layer + 1) * directions)
             weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
             h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
-            given = (h0, c0, lengths, weights, directions, packed_steps, masks[layer], stash)
+            given = (h0, c0, lengths, weights, directions, packed_steps, masks[layer], stashes[layer])
             x, *final = recurrent_layer.run(self._cell, x, *given)
             finals.append(final if self._cell == "lstm" else final[:1])
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)
-        self._path = f"on the chip; {text}"
+        self._path = f"on the chip; {'; '.join(dict.fromkeys(texts))}"
         return x, tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
 
 

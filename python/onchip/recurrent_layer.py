@@ -8,7 +8,12 @@ cell: "lstm" or "gru", of which c0 is None and cn empty. x [steps, batch, any]; 
 and c0 may be None; lengths [batch] on x's device, or None; weights: w_ih, w_hh and perhaps b_ih, b_hh of each direction.
 y [steps, batch, directions * hidden] is zero beyond a sample's length. With `steps`, x and y are packed: [rows, ...], as a
 PackedSequence of so many steps has its data, and lengths, h0, c0, hn and cn are in the order of its samples. mask: a Mask of
-w_hh, or None. stash: "gates" or "cells", what is kept for backward; torch.compile's operator and a mask keep the gates.
+w_hh, or None. stash: a Stash of "gates" or "cells", what is kept for backward; torch.compile's operator and a mask keep the
+gates.
+
+    y, hn, cn = replay(cell, x, h0, c0, weights, stash)
+
+A stack of layers with a Stash of "replay": weights and states are those of all layers, one after another.
 """
 import collections
 import concurrent.futures
@@ -17,7 +22,7 @@ import functools
 import hashlib
 import threading
 import warnings
-from typing import List, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -31,6 +36,17 @@ _LAYERS_LOCK = threading.Lock()
 _MOST_LAYERS = 256  # each takes 0.2 to 0.4 MB of host memory, and its kernels on the device
 _OF_GRAPHS = set()  # keys of layers that a captured graph replays: they stay for ever
 _LIBRARIES = {}  # by device, sizes and type: why a library is faster
+
+
+class Stash(NamedTuple):
+    """What forward keeps: api.STASHES; the steps of a chunk, 0: as usual; the layers of a replay."""
+
+    kind: str = "gates"
+    chunk: int = 0
+    layers: int = 1
+
+
+GATES = Stash()
 
 
 # torch's own ways to a device and to its stream take longer than a launch.
@@ -100,7 +116,7 @@ def _remember(key, layer):
 
 def _layer(device, dtype, cell, *sizes):
     """An api.Training of a cell and `sizes`: input, hidden, batch, steps, directions, the bytes of a length (0: none are
-    given), the stash, and perhaps a Mask; or a sentence that says why there is none."""
+    given), the Stash, and perhaps a Mask; or a sentence that says why there is none."""
     key = (device, dtype, cell, *sizes)
     mask = sizes[7] if len(sizes) > 7 else None
     known = _known(key)
@@ -114,8 +130,10 @@ def _layer(device, dtype, cell, *sizes):
                 "they cannot be loaded while a CUDA graph is captured; run it once before"
             )
         try:
-            masked = {"mask": mask.matrix} if mask else {}
-            layer = api.Training(cell, PRECISIONS[dtype], *sizes[:7], **masked)
+            options = {"mask": mask.matrix} if mask else {}
+            stash, chunk, layers = sizes[6]
+            options |= {"chunk": chunk, "layers": layers} if stash != "gates" else {}
+            layer = api.Training(cell, PRECISIONS[dtype], *sizes[:6], stash, **options)
         except api.DoesNotFit as problem:
             layer = str(problem)
         except (OSError, api.ApiError) as problem:
@@ -138,8 +156,20 @@ def _library(device, dtype, is_inference, cell, *sizes):
 
 @functools.lru_cache(maxsize=_MOST_LAYERS)
 def memory(layers, cell, dtype, *sizes):
-    """The most bytes at once of an iteration of so many layers, `sizes` as of _layer with a stash."""
+    """The most bytes at once of an iteration of so many layers, `sizes` as of api.Training.memory."""
     return api.Training.memory(layers, cell, PRECISIONS[dtype], *sizes)[1]
+
+
+@functools.lru_cache(maxsize=_MOST_LAYERS)
+def within(layers, budget, may_replay, cell, dtype, *sizes):
+    """The Stash of each layer, or of all layers one of replay, that takes the least time within a budget of bytes; and the most
+    bytes at once. `sizes`: as of _layer, without a stash."""
+    found = api.Training.within(layers, budget, may_replay, cell, PRECISIONS[dtype], *sizes)
+    kind, cell_layers, chunk, peak = found
+    if kind == "replay":
+        return [Stash(kind, chunk, layers)], peak
+    of_cells = [Stash("cells", chunk)] * cell_layers
+    return of_cells + [Stash(kind, chunk if kind == "cells" else 0)] * (layers - cell_layers), peak
 
 
 def plan(device, dtype, may_be_a_library, is_inference, *sizes):
@@ -163,7 +193,7 @@ def length_bytes(lengths):
     return 0 if lengths is None else lengths.element_size()
 
 
-def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, stash="gates", may_be_a_library=False):
+def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, stash=GATES, may_be_a_library=False):
     """As _layer; or why torch's is faster."""
     batch = lengths.shape[0] if steps else x.shape[1]
     sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
@@ -254,14 +284,14 @@ class _Addresses:
         return tensor.data_ptr() + direction * elements * tensor.element_size()
 
     def parts(self, direction, **tensors):
-        return {name: self(t, direction, 0 if t is None else t.stride(0)) for name, t in tensors.items()}
+        return {name: self(t, direction, 0 if t is None else t.numel() // max(1, len(t))) for name, t in tensors.items()}
 
 
-def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, stash="gates", keeps=True, is_inference=False):
+def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, stash=GATES, keeps=True, is_inference=False):
     """y, hn, cn, and, where it `keeps`, what backward needs: every c, and the gates. An operator was compiled for other sizes, too:
     where there are no kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, stash, is_inference)
-    has_gates = keeps and stash == "gates"
+    has_gates = keeps and stash.kind == "gates"
     y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, has_gates, mask is None)
     if keeps and not has_gates and not isinstance(layer, str):
         kept = x.new_empty(directions, layer.kept_bytes // x.element_size())
@@ -303,7 +333,7 @@ def _empty(cell, x, lengths, weights, directions, steps, keeps=True, is_dense=Tr
 
 
 def backward(
-    cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept, dy, dhn, dcn, needs, mask=None, stash="gates"
+    cell, x, h0, c0, lengths, weights, directions, steps, y, cells, kept, dy, dhn, dcn, needs, mask=None, stash=GATES
 ):
     """Gradients of x, h0, c0, and of each direction's w_ih, w_hh, b_ih and b_hh; None where `needs` is false. Overwrites
     `kept` gates."""
@@ -364,9 +394,17 @@ def _of_weights(found, count, directions):
 
 def _differentiable(cell, x, h0, c0, lengths, weights, directions, steps, gradients, needs):
     """Gradients of x, h0, c0 and weights, step by step, to be differentiated."""
+
+    def compute(x, h0, c0, *weights):
+        return formula(cell, x, h0, c0, lengths, weights, directions, steps)
+
+    return _differentiable_formula(compute, (x, h0, c0, *weights), gradients, needs)
+
+
+def _differentiable_formula(compute, tensors, gradients, needs):
     # Aliases: h0 may itself depend on the weights, which is not this layer's to count.
-    given = [None if tensor is None else tensor.view_as(tensor) for tensor in (x, h0, c0, *weights)]
-    outputs = formula(cell, *given[:3], lengths, given[3:], directions, steps)
+    given = [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]
+    outputs = compute(*given)
     outputs, seeds = zip(*((y, dy) for y, dy in zip(outputs, gradients) if dy is not None))
     wanted = [tensor for tensor, needed in zip(given, needs) if needed]
     found = iter(torch.autograd.grad(outputs, wanted, seeds, create_graph=True, allow_unused=True))
@@ -390,13 +428,13 @@ class _Layer(torch.autograd.Function):
             return (None,) * 6 + (*_differentiable(*given, gradients, needed),)
         if not ctx.is_kept:  # a backward has overwritten it, with retain_graph
             *_, cells, kept = forward(*given, ctx.mask)
-        ctx.is_kept = ctx.stash == "cells"
+        ctx.is_kept = ctx.stash.kind == "cells"
         needs = _needs(needed[:3], needed[3:], ctx.directions)
         found = backward(*given, y, cells, kept, *gradients, needs, ctx.mask, ctx.stash)
         return (None,) * 6 + (*found[:3], *_of_weights(found[3:], len(weights), ctx.directions))
 
 
-def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None, stash="gates"):
+def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None, stash=GATES):
     if is_compiling():
         is_inference = not torch.is_grad_enabled()
         return torch.ops.onchip.layer(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)[:3]
@@ -404,6 +442,89 @@ def run(cell, x, h0, c0, lengths, weights, directions, steps=0, mask=None, stash
     if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
         return forward(cell, x, h0, c0, lengths, weights, directions, steps, mask, stash, keeps=False)[:3]
     return _Layer.apply(cell, directions, steps, mask, stash, lengths, x, h0, c0, *weights)
+
+
+def _stack_formula(cell, x, h0, c0, weights, layers):
+    """As formula, of a stack of layers of one direction."""
+    finals, count = [], len(weights) // layers
+    for layer in range(layers):
+        states = (None if state is None else state[layer : layer + 1] for state in (h0, c0))
+        x, *final = formula(cell, x, *states, None, weights[layer * count : (layer + 1) * count], 1, 0)
+        finals.append(final)
+    return x, *(torch.cat(states) for states in zip(*finals))
+
+
+def _of_stack(cell, x, weights, stash):
+    sizes = x.shape[-1], weights[1].shape[1], x.shape[1], x.shape[0], 1, 0
+    return _layer(x.device, x.dtype, cell, *sizes, stash)
+
+
+def _arrays_of_layers(of, weights, layers, first, last, **of_all):
+    """A dict of addresses for each layer: its weights, its part of what all have, and what only the first and the last have."""
+    arrays = []
+    for layer, own in enumerate(_of_directions(weights, layers)):
+        arrays.append(dict(of.parts(layer, **of_all), **dict(zip(("w_ih", "w_hh", "b_ih", "b_hh"), map(of, own))), rows=0))
+    arrays[0].update((name, of(tensor)) for name, tensor in first.items())
+    arrays[-1].update((name, of(tensor)) for name, tensor in last.items())
+    return arrays
+
+
+class _Replay(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, cell, stash, x, h0, c0, *weights):
+        layer, hidden, of = _of_stack(cell, x, weights, stash), weights[1].shape[1], _Addresses()
+        state = (stash.layers, x.shape[1], hidden)
+        y, hn = x.new_empty(*x.shape[:2], hidden), x.new_empty(state)
+        cn = x.new_empty(state if cell == "lstm" else (0,))
+        kept = x.new_empty(layer.kept_bytes // x.element_size())
+        workspace = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device)
+        first, last = {"x": x, "kept": kept, "workspace": workspace}, {"y": y}
+        with _context(x.device):
+            layer.forward(_stream(), _arrays_of_layers(of, weights, stash.layers, first, last, h0=h0, c0=c0, hn=hn, cn=cn))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, h0, c0, *weights, y, kept)
+        ctx.cell, ctx.stash = cell, stash
+        return y, hn, cn
+
+    @staticmethod
+    def backward(ctx, dy, dhn, dcn):
+        x, h0, c0, *weights, y, kept = ctx.saved_tensors
+        cell, stash, needs = ctx.cell, ctx.stash, ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled():  # create_graph
+            found = _differentiable_formula(
+                lambda x, h0, c0, *weights: _stack_formula(cell, x, h0, c0, weights, stash.layers),
+                (x, h0, c0, *weights), (dy, dhn, dcn), needs,
+            )  # fmt: skip
+            return (None, None, *found)
+        layer, of, layers = _of_stack(cell, x, weights, stash), _Addresses(), stash.layers
+        dx, dh0, dc0, *_ = (x.new_empty(tensor.shape) if needed else None for tensor, needed in zip((x, h0, c0), needs))
+        # Of weights in fp32, with each gate's units and the columns up to the next multiple of 8.
+        gates, padded = {"lstm": 4, "gru": 3}[cell], lambda size: (size + 7) // 8 * 8
+        of_sums, found = {"dtype": torch.promote_types(x.dtype, torch.float32), "device": x.device}, []
+        arrays = _arrays_of_layers(
+            of, weights, layers, {"x": x, "kept": kept, "dx": dx}, {"y": y, "dy": torch.zeros_like(y) if dy is None else dy},
+            h0=h0, c0=c0, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0,
+        )  # fmt: skip
+        count = len(weights) // layers
+        for number, needed in enumerate(needs[3:]):
+            weight = weights[number]
+            shape = weight.shape if weight.dim() == 1 else (gates, padded(weight.shape[0] // gates), padded(weight.shape[1]))
+            found.append(torch.empty(shape, **(of_sums if weight.dim() == 2 else {"dtype": x.dtype, "device": x.device})) if needed else None)
+            arrays[number // count][("dw_ih", "dw_hh", "db", "db_hh")[number % count]] = of(found[-1])
+        workspace = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device)
+        arrays[0]["workspace"] = of(workspace)
+        with _context(x.device):
+            layer.backward(_stream(), arrays)
+        del workspace
+        for number, weight in enumerate(weights):
+            if found[number] is not None and weight.dim() == 2:
+                of_gates = found[number][:, : weight.shape[0] // gates, : weight.shape[1]]
+                found[number] = of_gates.to(x.dtype).reshape(weight.shape)
+        return (None, None, dx, dh0, dc0, *found)
+
+
+def replay(cell, x, h0, c0, weights, stash):
+    return _Replay.apply(cell, stash, x, h0, c0, *weights)
 
 
 _HAS_OPERATORS = hasattr(torch.library, "custom_op")
@@ -421,7 +542,7 @@ if _HAS_OPERATORS:
         cell: str, x: Tensor, h0: Optional[Tensor], c0: Optional[Tensor], lengths: Optional[Tensor], weights: List[Tensor],
         directions: int, steps: int, is_inference: bool,
     ) -> _Five:  # fmt: skip
-        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, "gates", not is_inference, is_inference)
+        return forward(cell, x, h0, c0, lengths, weights, directions, steps, None, GATES, not is_inference, is_inference)
 
     @_forward_operator.register_fake
     def _(cell, x, h0, c0, lengths, weights, directions, steps, is_inference):

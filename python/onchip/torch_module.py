@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pruned torch.nn.LSTM, GRU and RNN modules on the chip. Imports torch; the package imports this at its first use."""
+import functools
+
 import torch
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from . import api
+from . import api, nn
 
+_MOST_OF_PROGRAM = 64  # samples
 _PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 # Parts of the names of GPUs, and the shipped chip that plans for them.
 _CHIPS = {
@@ -49,7 +52,9 @@ def from_torch(module, batch=1, *, chip=None, most_steps=2048, precision=None, t
 
     module      torch.nn.LSTM, GRU or RNN on a CUDA device, pruned as it is (zeros are what torch.nn.utils.prune or you
                 made zero): fp16, bf16 or fp32, any number of layers, one direction or both; no proj_size
-    batch       1 to 64: the most samples of an input; fewer cost as much
+    batch       the most samples of an input; up to 64 fewer cost as much. An LSTM or GRU of fp16 or bf16 whose zeros are so
+                few, or whose samples so many, that the recurrences of onchip.LSTM and GRU are priced lower is run by those,
+                which skip no zeros: explain() says so. More than 64 samples are always
     chip        for which to plan: a name, a chip file; None: the device's. Its number of SMs becomes the device's
     most_steps  of one launch; longer sequences take several
     precision   "fp8": round the recurrent weights of an fp16 module to e4m3 with a scale per row, which changes results
@@ -91,11 +96,21 @@ class OnchipRNN(torch.nn.Module):
         self.input_size, self.hidden_size, self.num_layers = module.input_size, module.hidden_size, module.num_layers
         self.batch_first, self.directions = module.batch_first, 2 if module.bidirectional else 1
         self._input_weights, self._programs, self._workspaces, self._recurrences = [], [], [], []
+        is_free = chip is None and tier == "streamed" and precision == _PRECISIONS[weights.dtype]
         chip = _chip(chip, self.device)
         with torch.cuda.device(self.device):
+            suffixes = [
+                f"_l{place // self.directions}" + ("_reverse" if place % self.directions else "")
+                for place in range(self.num_layers * self.directions)
+            ]
+            matrices = [api.Matrix.dense(_shared(getattr(module, "weight_hh" + suffix))) for suffix in suffixes]
+            fits = functools.partial(api.fit, chip, self.cell, batch=batch, precision=precision, tier=tier)
+            self._fits = [fits(matrix=matrix) for matrix in matrices]
+            self._dense = self._as_dense(module, precision, most_steps) if is_free and precision in ("fp16", "bf16") else None
+            if self._dense is not None:
+                return
             stream = torch.cuda.current_stream().cuda_stream
-            for place in range(self.num_layers * self.directions):
-                suffix = f"_l{place // self.directions}" + ("_reverse" if place % self.directions else "")
+            for suffix, matrix in zip(suffixes, matrices):
                 biases = (
                     (getattr(module, "bias_ih" + suffix), getattr(module, "bias_hh" + suffix))
                     if module.bias
@@ -104,7 +119,7 @@ class OnchipRNN(torch.nn.Module):
                 program = api.Program(
                     chip,
                     self.cell,
-                    api.Matrix.dense(_shared(getattr(module, "weight_hh" + suffix))),
+                    matrix,
                     batch,
                     precision,
                     *(None if bias is None else _shared(bias) for bias in biases),
@@ -118,10 +133,37 @@ class OnchipRNN(torch.nn.Module):
                 self._input_weights.append(getattr(module, "weight_ih" + suffix).detach().clone())
             torch.cuda.current_stream().synchronize()  # the workspaces are then filled for every stream
 
+    def _as_dense(self, module, precision, steps):
+        """onchip's module with the same weights, where that is priced lower than the programs."""
+        if self.cell not in ("lstm", "gru"):
+            return None
+        own_us = programs_us = 0
+        for layer in range(self.num_layers):
+            input = self.input_size if layer == 0 else self.directions * self.hidden_size
+            step_us = max(fit.step_us for fit in self._fits[layer * self.directions : (layer + 1) * self.directions])
+            sizes = input, self.hidden_size, self.batch, steps, self.directions
+            try:
+                prices = api.Training.inference_us(step_us, self.cell, precision, *sizes)
+            except api.DoesNotFit:
+                return None
+            own_us, programs_us = own_us + prices[0], programs_us + prices[1]
+        if self.batch <= _MOST_OF_PROGRAM and own_us > programs_us:
+            return None
+        kind = nn.LSTM if self.cell == "lstm" else nn.GRU
+        sizes = self.input_size, self.hidden_size, self.num_layers, module.bias, self.batch_first, 0.0, self.directions == 2
+        dense = kind(*sizes, device=self.device, dtype=self.dtype).eval().requires_grad_(False)
+        for name, weights in dense.named_parameters():
+            weights.copy_(getattr(module, name).detach())
+        return dense
+
     @property
     def fits(self):
-        """A Fit per layer and direction."""
-        return [program.fit for program in self._programs]
+        """A Fit per layer and direction, of programs that skip zeros."""
+        return self._fits
+
+    def explain(self):
+        """On what it runs: a plan of each layer and direction, or, once it has run, what onchip.LSTM or GRU says."""
+        return self._dense.explain() if self._dense is not None else "\n".join(fit.plan for fit in self._fits)
 
     def extra_repr(self):
         return f"{self.cell}, {self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, batch={self.batch}"
@@ -129,6 +171,8 @@ class OnchipRNN(torch.nn.Module):
     def check(self):
         """Waits for the current stream; raises onchip.CudaError if a kernel has given up waiting since the last call, in a run or
         in a replayed graph. From then until this call, all outputs are NaN."""
+        if self._dense is not None:
+            return self._dense.check()
         problems = []
         with torch.cuda.device(self.device):
             for recurrence in self._recurrences:
@@ -145,6 +189,8 @@ class OnchipRNN(torch.nn.Module):
         if torch.is_grad_enabled() and (input.data if isinstance(input, PackedSequence) else input).requires_grad:
             raise RuntimeError("no gradients: this module is for inference; call it in torch.no_grad()")
         with torch.no_grad(), torch.cuda.device(self.device):
+            if self._dense is not None:
+                return self._run_dense(input, hx)
             if isinstance(input, PackedSequence):
                 return self._packed(input, hx)
             if input.dim() == 2:
@@ -156,6 +202,29 @@ class OnchipRNN(torch.nn.Module):
                 input = input.transpose(0, 1)
             output, final = self._padded(input, hx)
             return output.transpose(0, 1) if self.batch_first else output, final
+
+    def _run_dense(self, input, hx):
+        is_packed = isinstance(input, PackedSequence)
+        if not is_packed and input.dim() not in (2, 3):
+            raise ValueError(f"the input has {input.dim()} dimensions; expected 2 or 3")
+        if is_packed:
+            steps, batch = len(input.batch_sizes), int(input.batch_sizes[0])
+        else:
+            steps, batch = (len(input), 1) if input.dim() == 2 else input.shape[:2][:: -1 if self.batch_first else 1]
+        self._check_values(input.data if is_packed else input, steps, batch)
+        is_batched = is_packed or input.dim() == 3
+        self._initial(hx if is_batched else self._each(hx, lambda state: state.unsqueeze(1)), batch)
+        return self._dense(input, hx)
+
+    def _check_values(self, input, steps, batch):
+        size = input.shape[-1]
+        if size != self.input_size or not 1 <= batch <= self.batch or steps < 1:
+            raise ValueError(
+                f"the input has {steps} steps of {batch} samples of size {size}; "
+                f"expected 1 or more of 1 to {self.batch} of {self.input_size}"
+            )
+        if input.dtype != self.dtype or input.device != self.device:
+            raise ValueError(f"the input is {input.dtype} on {input.device}; expected {self.dtype} on {self.device}")
 
     def step(self, input, hx=None):
         """One step: input [batch, input size] -> output [batch, directions * hidden], and the state for the next call.
@@ -203,14 +272,8 @@ class OnchipRNN(torch.nn.Module):
         return torch.nn.functional.pad(tensor, (0, 0, 0, self.batch - tensor.shape[1]))
 
     def _padded(self, input, hx, lengths=None):
-        steps, batch, size = input.shape
-        if size != self.input_size or not 1 <= batch <= self.batch or steps < 1:
-            raise ValueError(
-                f"the input has {steps} steps of {batch} samples of size {size}; "
-                f"expected 1 or more of 1 to {self.batch} of {self.input_size}"
-            )
-        if input.dtype != self.dtype or input.device != self.device:
-            raise ValueError(f"the input is {input.dtype} on {input.device}; expected {self.dtype} on {self.device}")
+        steps, batch, _ = input.shape
+        self._check_values(input, steps, batch)
         initial, initial_cell = self._initial(hx, batch)
         if lengths is not None:
             lengths = list(lengths) + [1] * (self.batch - batch)

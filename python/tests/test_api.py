@@ -132,6 +132,10 @@ class Fits(unittest.TestCase):
         self.assertEqual(resources["sms"].available, 20)
 
 
+    def test_more_samples_than_a_launch_of_other_families_takes(self):
+        self.assertTrue(onchip.fit("h200", "lstm", 1024, batch=1000).plan.startswith("dense_pipelined "))
+
+
 class Errors(unittest.TestCase):
     def expect(self, error, message, function, *arguments, **options):
         with self.assertRaises(error) as caught:
@@ -143,7 +147,7 @@ class Errors(unittest.TestCase):
         self.expect(onchip.InputError, "unknown precision 'fp61'", onchip.fit, "h200", "lstm", 64, precision="fp61")
         self.expect(onchip.InputError, "'h2000'", onchip.fit, "h2000", "lstm", 64)
         self.expect(onchip.InputError, "neither a hidden size nor a matrix", onchip.fit, "h200", "lstm")
-        self.expect(ValueError, "", onchip.fit, "h200", "lstm", 64, batch=65)
+        self.expect(ValueError, "at most 64 samples", onchip.fit, "h200", "tanh", 64, batch=65)
         self.expect(onchip.InputError, "sm.cuont", onchip.Chip("h200").set, "sm.cuont=2")
 
     def test_matrices(self):

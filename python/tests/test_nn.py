@@ -7,7 +7,7 @@ import unittest
 import warnings
 from unittest import mock
 
-from .training_cases import TOLERANCE, OnAGpu, Same, WithoutKernels, flat, pair  # without torch, all is skipped
+from .training_cases import TOLERANCE, OnAGpu, Same, WithoutKernels, flat, given_to, pair  # without torch, all is skipped
 
 import onchip
 import torch
@@ -45,6 +45,48 @@ class SameGradients(Same):
                 with self.subTest(kind=kind, dtype=dtype, with_states=with_states, lengths=lengths is not None, **options):
                     fast, exact = pair(dtype, self.device, 19, 24, kind=kind, **options)
                     self.same(fast.stash_("cells"), exact, (5, 3, 19), with_states, lengths)
+
+    def test_gradients_of_mixed_stashes_and_of_a_replay_are_the_same(self):
+        for kind, dtype, (layers, stash) in itertools.product(
+            self.kinds, self.dtypes, ((2, ["cells", "gates"]), (2, ["gates", "cells"]), (1, "replay"), (2, "replay"), (3, "replay"))
+        ):
+            for with_states, options in itertools.product((False, True), ({}, {"bias": False})):
+                with self.subTest(kind=kind, dtype=dtype, stash=stash, layers=layers, with_states=with_states, **options):
+                    fast, exact = pair(dtype, self.device, 19, 20, layers, kind=kind, **options)
+                    shape = 17, 3, 19
+                    self.same(fast.stash_(stash), exact, shape, with_states)
+                    input, hx, _ = given_to(fast, shape, with_states, self.device)
+                    if stash == "replay":
+                        in_chunks = [recurrent_layer.Stash("replay", 7, layers)]
+                        with mock.patch.object(fast, "_stash_of", lambda *_: in_chunks):
+                            self.same(fast, exact, shape, with_states)
+                        # Outputs have the same bits, and so has another iteration.
+                        states = hx if kind == "LSTM" or hx is None else hx[0]
+                        outputs = [flat(fast.stash_(of)(input, states)) for of in ("replay", "replay", "gates")]
+                        for one, again, other in zip(*outputs):
+                            self.assertTrue(torch.equal(one, again) and torch.equal(one, other))
+
+    def test_states_that_are_not_contiguous_are_the_same(self):
+        for options in {"bidirectional": True}, {"num_layers": 2, "stash": "replay"}:
+            stash = options.pop("stash", "gates")
+            fast, exact = pair(self.dtypes[0], self.device, 19, 24, **options)
+            fast.stash_(stash)
+            input, states, _ = given_to(fast, (5, 3, 19), True, self.device)
+            across = tuple(state.transpose(0, 1).contiguous().transpose(0, 1) for state in states)
+            for one, other in zip(flat(fast(input, across)), flat(exact(input.double(), tuple(state.double() for state in states)))):
+                self.assertLess(((one - other).norm() / other.norm()).item(), TOLERANCE[self.dtypes[0]])
+
+    def test_a_replay_says_what_it_goes_without(self):
+        input = torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])
+        for options, what in ({"bidirectional": True}, "a second direction"), ({"num_layers": 2, "dropout": 0.5}, "dropout"):
+            with self.assertRaisesRegex(ValueError, f"a stash of replay goes without {what}"):
+                onchip.LSTM(19, 24, stash="replay", **options)
+        fast, _ = pair(self.dtypes[0], self.device, 19, 24)
+        with self.assertRaisesRegex(ValueError, "a stash of replay goes without lengths"):
+            fast.stash_("replay")(input, lengths=torch.tensor([5, 2, 4]))
+        for refused in ("all", ["gates", "replay"], ["gates"] * 2, []):
+            with self.assertRaisesRegex(ValueError, "expected one of gates, cells, replay, or a list"):
+                fast.stash_(refused)
 
     def test_a_second_backward_computes_the_same(self):
         for kind, stash in itertools.product(self.kinds, api.STASHES):
@@ -138,23 +180,24 @@ class OnTheCpu(SameGradients, WithoutKernels):
         fast(input)
 
     def test_memory_chooses_what_is_kept(self):
-        gates, cells = (api.Training.memory(2, "lstm", "fp64", 19, 24, 3, 5, 1, 0, stash)[0] for stash in api.STASHES)
+        gates, cells, replay = (api.Training.memory(2, "lstm", "fp64", 19, 24, 3, 5, 1, 0, stash)[0] for stash in api.STASHES)
         input = torch.randn(5, 3, 19, dtype=torch.float64)
-        for budget, kept in ((gates, "gates"), (f"{gates - 1} B", "cells"), (cells, "cells"), (cells - 1, "cells")):
+        for budget, kept in (
+            (gates, ["gates", "gates"]), (f"{gates - 1} B", ["cells", "gates"]), (cells, ["cells", "cells"]), (cells - 1, ["replay"]),
+            (replay, ["replay"]), (replay - 1, ["replay"]),
+        ):  # fmt: skip
             with self.subTest(budget=budget):
                 fast = onchip.LSTM(19, 24, 2, memory=budget).double()
                 with warnings.catch_warnings(record=True) as said:
                     warnings.simplefilter("always")
                     fast(input)
-                self.assertEqual({layer.stash for layer in recurrent_layer._LAYERS.values()}, {kept})
-                self.assertEqual([str(one.message)[:18] for one in said], ["onchip.LSTM needs "] if budget == cells - 1 else [])
+                self.assertEqual([layer.stash for layer in recurrent_layer._LAYERS.values()], kept)
+                self.assertEqual([str(one.message)[:18] for one in said], ["onchip.LSTM needs "] if budget == replay - 1 else [])
                 recurrent_layer._LAYERS.clear()
         self.assertEqual(onchip.GRU(19, 24).memory_("1.5 GiB")._memory, 1.5 * 2**30)
         for refused in ("8", "8 gigs", None, [8]):
             with self.assertRaisesRegex(ValueError, "expected bytes, or a text such as '8 GiB'"):
                 onchip.LSTM(19, 24).memory_(refused)
-        with self.assertRaisesRegex(ValueError, "expected one of gates, cells"):
-            onchip.LSTM(19, 24, stash="all")
 
     def test_a_library_that_fails_is_said_once(self):
         fast, exact = pair(torch.float64, "cpu", 3, 4)

@@ -7,7 +7,7 @@ import random
 import statistics
 import unittest
 
-from .training_cases import TOLERANCE, OnAGpu, errors, exact_gradients, given_to, gradients_of, pair  # else all is skipped
+from .training_cases import TOLERANCE, OnAGpu, Same, errors, exact_gradients, given_to, gradients_of, pair  # else all is skipped
 
 import onchip
 import torch
@@ -85,6 +85,53 @@ class WithoutGradients(OnAGpu):
         self.assertLessEqual(found["onchip"], found["torch.nn"])
 
 
+class LessMemory(Same, OnAGpu):
+    def test_an_iteration_takes_the_bytes_that_are_predicted(self):
+        hidden, layers, batch, steps = 512, 2, 128, 256
+        for kind in self.kinds:
+            for stash, of_cells in (("gates", 0), ("gates", 1), ("cells", 0), ("replay", 0)):
+                kept = ["cells"] * of_cells + ["gates"] * (layers - of_cells) if of_cells else stash
+                module = getattr(onchip, kind)(hidden, hidden, layers, stash=kept).half().cuda()
+                x = torch.randn(steps, batch, hidden, device="cuda", dtype=torch.half, requires_grad=True)
+                for _ in range(2):
+                    x.grad = None
+                    module.zero_grad(set_to_none=True)
+                    torch.cuda.synchronize()
+                    torch.cuda.reset_peak_memory_stats()
+                    before = torch.cuda.memory_allocated()
+                    (module(x)[0] * 1).sum().backward()
+                peak = torch.cuda.max_memory_allocated() - before
+                sizes = hidden, hidden, batch, steps, 1, 0, stash, 0, of_cells
+                predicted = recurrent_layer.memory(layers, kind.lower(), torch.half, *sizes)
+                with self.subTest(kind=kind, stash=kept, peak=peak, predicted=predicted):
+                    self.assertLess(abs(peak / predicted - 1), 0.02)
+
+    def test_batches_of_several_launches_and_replays_of_many_chunks(self):
+        for kind, hidden, layers, shape, stash in (
+            ("LSTM", 1024, 1, (3, 4096, 64), "cells"), ("GRU", 512, 1, (3, 6001, 64), "gates"), ("LSTM", 256, 2, (5, 5000, 64), "replay"),
+            ("LSTM", 512, 3, (300, 64, 100), "replay"), ("GRU", 330, 2, (300, 50, 330), "replay"),
+        ):  # fmt: skip
+            with self.subTest(kind=kind, hidden=hidden, layers=layers, shape=shape, stash=stash):
+                fast, exact = pair(torch.half, "cuda", shape[2], hidden, layers, kind=kind)
+                self.same(fast.stash_(stash), exact, shape, True)
+
+    def test_a_captured_replay_computes_the_same(self):
+        module = onchip.LSTM(256, 256, 2, stash="replay").half().cuda()
+        x = torch.randn(400, 32, 256, device="cuda", dtype=torch.half, requires_grad=True)
+
+        def gradients():
+            return torch.autograd.grad(module(x)[0].square().sum(), [x, *module.parameters()])
+
+        expected = gradients()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = gradients()
+        graph.replay()
+        module.check()
+        for one, other in zip(found, expected):
+            self.assertTrue(torch.equal(one, other))
+
+
 class Training(OnAGpu):
     def test_300_random_configurations_beside_cudnn(self):
         configurations = list(_configurations(300, 48))
@@ -95,7 +142,7 @@ class Training(OnAGpu):
             directions = 2 if options["bidirectional"] else 1
             for size in [input] + [directions * hidden] * (options["num_layers"] > 1):
                 bytes = recurrent_layer.length_bytes(lengths)
-                sizes = (size, hidden, batch, steps, directions, bytes, "gates")
+                sizes = (size, hidden, batch, steps, directions, bytes, recurrent_layer.GATES)
                 recurrent_layer.plan(torch.device("cuda", 0), dtype, False, False, kind.lower(), *sizes)
 
         # One of each kernel's at once, then the rest, which finds it.

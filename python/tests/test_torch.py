@@ -276,6 +276,20 @@ class OnAGpu(SameResults, unittest.TestCase):
         with torch.no_grad():
             self.same((output, final), module(input))
 
+    def test_many_samples_without_zeros_are_run_by_the_recurrences_of_onchips_layers(self):
+        for cell, dtype in (("lstm", torch.float16), ("gru", torch.bfloat16)):
+            module = pruned(cell, dtype, "cuda", density=1, num_layers=2, bidirectional=cell == "gru")
+            fast = onchip.from_torch(module, batch=100)
+            for batch in (100, 7):
+                self.both(module, fast, self.input(module, 5, batch, 19))
+            self.assertRegex(fast.explain(), "dense_training|cuDNN is chosen")
+            self.assertEqual(len(fast.fits), 4 if cell == "gru" else 2)
+            packed = pack_padded_sequence(self.input(module, 9, 4, 19), [9, 8, 3, 1])
+            with torch.no_grad():
+                self.same(fast(packed)[0].data, module(packed)[0].data)
+            with self.assertRaisesRegex(ValueError, "expected 1 or more of 1 to 100"):
+                fast(self.input(module, 5, 101, 19))
+
     def test_tensors_of_dlpack(self):
         bias = torch.zeros(37)
         weights = api.Matrix.dense(torch.eye(37))

@@ -30,22 +30,33 @@ class FakeTraining:
 
     @staticmethod
     def memory(layers, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash):
-        peak = layers * steps * batch * hidden * {"gates": 6, "cells": 2}[stash]
+        peak = layers * steps * batch * hidden * {"gates": 6, "cells": 2, "replay": 1}[stash]
         return peak, peak
 
-    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash="gates", mask=None):
+    @staticmethod
+    def within(layers, budget, may_replay, *sizes):
+        """As if chunks did not matter."""
+        gates, cells, replay = (FakeTraining.memory(1, *sizes, stash)[0] for stash in api.STASHES)
+        ways = [("gates", of_cells, 0, of_cells * cells + (layers - of_cells) * gates) for of_cells in range(layers)]
+        ways += [("cells", 0, 0, layers * cells)] + [("replay", 0, 2, layers * replay)] * may_replay
+        return next((way for way in ways if way[3] <= budget), ways[-1])
+
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash="gates", mask=None, chunk=0, layers=1):
         assert cell in ("lstm", "gru") and precision == "fp64" and stash in api.STASHES
         if hidden > 64 or batch > 16:
             raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
         self.forward_bytes = 0 if mask is not None else 48
-        self.stash, self.kept_bytes = stash, 64 * max(steps - 1, 0)
+        self.stash, self.kept_bytes, self.layers = stash, 64 * max(steps - 1, 0), layers
+        assert layers == 1 or (stash == "replay" and (directions, length_bytes, mask) == (1, 0, None))
 
     def _of(self, arrays):
         """Tensors of each direction."""
-        input, hidden, batch, steps, directions, length_bytes = self.sizes
-        assert len(arrays) == directions
+        assert len(arrays) == self.sizes[4]
+        return self._tensors_of(arrays, *self.sizes)
+
+    def _tensors_of(self, arrays, input, hidden, batch, steps, directions, length_bytes):
         packed = arrays[0]["rows"]
         of_rows = (packed,) if packed else (steps, batch)
         state, output, rows = (batch, hidden), (*of_rows, hidden), self.gates * hidden
@@ -55,6 +66,10 @@ class FakeTraining:
                   "kept": ((packed or steps * batch) * 4 * (hidden if self.mask is not None else (hidden + 7) // 8 * 8) if self.stash == "gates" else self.kept_bytes // 8,)}  # fmt: skip
         for name in ("x", "w_ih", "w_hh", "h0", "c0"):
             shapes["d" + name] = shapes[name]
+        if self.stash == "replay":
+            for name in ("dw_ih", "dw_hh"):
+                padded = [(size + 7) // 8 * 8 for size in (hidden, shapes[name][1])]
+                shapes[name] = (self.gates, *padded)
 
         def tensor(name, shape, address):
             strides = torch.empty(shape, device="meta").stride()
@@ -96,7 +111,57 @@ class FakeTraining:
                 return outputs, torch.autograd.grad(loss, given, allow_unused=True)
         return outputs, None
 
+    def _replayed(self, arrays, has_seeds):
+        """Of all layers: the arrays, the outputs, and the gradients of x, h0, c0 and weights."""
+        assert len(arrays) == self.layers and arrays[0]["workspace"]
+        of = [self._tensors_of([a], *(self.sizes if layer == 0 else (self.sizes[1], *self.sizes[1:])))[0] for layer, a in enumerate(arrays)]
+        zeros = torch.zeros(self.sizes[2], self.sizes[1], dtype=torch.float64)
+        states = [torch.stack([a.get(name, zeros) for a in of]) for name in ("h0", "c0")]
+        no_bias = torch.zeros(len(of[0]["w_hh"]), dtype=torch.float64)
+        weights = [a.get(name, no_bias) for a in of for name in ("w_ih", "w_hh", "b_ih", "b_hh")]
+        given = [of[0]["x"], *states, *weights]
+
+        def compute():
+            with torch.enable_grad():
+                tensors = [tensor.detach().clone().requires_grad_() for tensor in given]
+                outputs = recurrent_layer._stack_formula(self.cell, *tensors[:3], tensors[3:], self.layers)
+                if not has_seeds:
+                    return outputs, None
+                seeds = [of[-1]["dy"], *(torch.stack([a.get(name, zeros) for a in of]) for name in ("dhn", "dcn"))]
+                loss = sum((one * seed).sum() for one, seed in zip(outputs, seeds))
+                return outputs, torch.autograd.grad(loss, tensors, allow_unused=True)
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            return of, *pool.submit(compute).result()
+
+    def _replay(self, arrays, is_backward):
+        of, outputs, gradients = self._replayed(arrays, is_backward)
+        if not is_backward:
+            of[-1]["y"].copy_(outputs[0].detach())
+            for name, states in zip(("hn", "cn"), outputs[1:]):
+                for a, state in zip(of, states):
+                    a[name].copy_(state.detach())
+            if "kept" in of[0]:
+                of[0]["kept"].fill_(7)
+            return
+        assert "kept" not in of[0] or torch.all(of[0]["kept"] == 7), "what forward has kept is no longer there"
+        x, h0, c0, *weights = gradients
+        if "dx" in of[0]:
+            of[0]["dx"].copy_(x)
+        for layer, a in enumerate(of):
+            for name, states in (("dh0", h0), ("dc0", c0)):
+                if name in a:
+                    a[name].copy_(states[layer])
+            for name, gradient in zip(("dw_ih", "dw_hh", "db", "db_hh"), weights[4 * layer :]):
+                if name in ("dw_ih", "dw_hh") and name in a:
+                    gradient = gradient.view(self.gates, self.sizes[1], -1)
+                    a[name].fill_(7)[:, : gradient.shape[1], : gradient.shape[2]] = gradient
+                elif name in a:
+                    a[name].copy_(gradient)
+
     def forward(self, stream, arrays):
+        if self.stash == "replay":
+            return self._replay(arrays, False)
         for direction, a in enumerate(self._of(arrays)):
             assert arrays[direction]["workspace"]
             keeps = "kept" in a
@@ -118,6 +183,8 @@ class FakeTraining:
                 a["kept"][: biases.numel()] += biases.flatten()  # kernels have them in the gates
 
     def backward(self, stream, arrays):
+        if self.stash == "replay":
+            return self._replay(arrays, True)
         for direction, a in enumerate(self._of(arrays)):
             if self.stash == "gates":
                 biases = a["kept"][: 2 * len(a["w_hh"])].view(2, -1) - 7

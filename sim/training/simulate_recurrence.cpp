@@ -513,7 +513,7 @@ RecurrenceRun simulate_recurrence(const Chip& chip, const TrainingSize& size, co
     }
   }
   const std::int64_t begin = ends[kWarmUp], end = ends.back();
-  const double us = 1e6 / of_sm.clock_hz / counted;
+  const double us = plan.launches * 1e6 / of_sm.clock_hz / counted;  // each as the first
   RecurrenceRun result;
   result.step_us = us * static_cast<double>(end - begin);
   result.polls_in_vain = static_cast<double>(run.polls_in_vain) / (kWarmUp + counted);

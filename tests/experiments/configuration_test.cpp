@@ -44,7 +44,7 @@ PlannedNetwork require_sound(const Chip& chip, const Configuration& configuratio
   if (planned.prediction.footprint.fits) {
     std::visit(
         [&](const auto& of_family) {
-          if constexpr (std::decay_t<decltype(of_family)>::kIsOnChip) {
+          if constexpr (requires { geometry(network, of_family).register_words; }) {
             const auto shape = geometry(network, of_family);
             CHECK(shape.block_threads() <= chip.max_threads_per_block);
             CHECK(shape.blocks <= chip.sm_count);

@@ -3,15 +3,19 @@
 // sizes that divide nothing.
 #pragma once
 
+#include "model/base/random.hpp"
 #include "model/dense/bitmap.hpp"
 #include "model/dense/family.hpp"
 #include "model/families/layout.hpp"
 #include "model/sparse/family.hpp"
+#include "model/training/recurrence_family.hpp"
 #include "model/workload/mask.hpp"
 #include "tests/overflow.hpp"
 #include "tests/row_splits.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -291,5 +295,57 @@ inline const DenseShape kEveryBatchGroup[] = {
     {Cell::gru, Precision::bf16, 260, 18, 4, 128, 0.9, 0.2, 2, 2, kCluster, kBitmap},
     {Cell::tanh, Precision::fp16, 127, 32, 5, 128, 0.5, 0.05, 1, 4, kLamport, kBitmap},
 };
+
+// ---- dense pipelined -----------------------------------------------------------------------------------------------
+
+using PipelinedCase = PlannedCase<RecurrencePlan>;
+
+// Drawn: of any cell, type, size, and any of the plan's fields; few samples, too, which the family leaves to others.
+inline PipelinedCase pipelined_case(std::uint64_t seed, int most_hidden, int most_batch) {
+  Random random(seed, 0);
+  const auto one_of = [&](auto... values) {
+    const std::array all{values...};
+    return all[random.below(all.size())];
+  };
+  PipelinedCase c;
+  c.network = {.cell = one_of(Cell::lstm, Cell::gru),
+               .precision = one_of(Precision::fp16, Precision::bf16),
+               .hidden = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most_hidden))),
+               .batch = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most_batch))),
+               .steps = 16,
+               .density = one_of(0.3, 1.0)};
+  const Recurrent& network = c.network;
+  c.matrix = generate_mask(network.rows(), network.hidden, network.density, seed, network.precision);
+  RecurrencePlan& plan = c.plan;
+  plan.units = one_of(16, 32);
+  plan.warp_groups = one_of(1, 2);
+  plan.warps = one_of(2, 4, 8) / plan.warp_groups;
+  plan.batch_groups = std::min(one_of(1, 2, 3), network.batch);
+  plan.ahead = one_of(4, 8, 16);
+  plan.launches = std::min(one_of(1, 1, 3), network.batch);
+  const TrainingSize size = training_size(network);
+  const int parts = plan.batch_groups * plan.launches;
+  const int of_group = (kernel_batch(network.batch) + parts - 1) / parts;
+  const int wanted = (of_group + 23) / one_of(8, 24);  // sub-batches, of all warp groups
+  plan.sub_batches = std::max(1, (wanted + plan.warp_groups - 1) / plan.warp_groups) * plan.warp_groups;
+  plan.loads_in_flight = 2 * (((of_group + plan.sub_batches - 1) / plan.sub_batches + 7) / 8) * one_of(1, 2);
+  constexpr int kDeviceSms = 132;
+  constexpr std::size_t kDeviceSharedBytes = 227 << 10;
+  const auto is_too_large = [&] {
+    const RecurrenceShape shape = recurrence_shape(size, with_shared_tiles(size, plan, false), false);
+    return shape.blocks > kDeviceSms || shape.shared_bytes > kDeviceSharedBytes;
+  };
+  if (is_too_large()) {
+    plan.units = 16;
+    plan.batch_groups = 1;
+  }
+  const int tiles = recurrence_shape(size, plan, false).tiles;
+  plan.shared_tiles = std::max(with_shared_tiles(size, plan, false).shared_tiles,
+                               static_cast<int>(random.below(static_cast<std::uint64_t>(tiles) + 1)));
+  while (recurrence_shape(size, plan, false).shared_bytes > kDeviceSharedBytes) {
+    --plan.shared_tiles;
+  }
+  return c;
+}
 
 }  // namespace onchip

@@ -29,6 +29,12 @@ TEST_CASE("sparse kernels of every cell and precision give what the reference gi
   }
 }
 
+TEST_CASE("drawn plans that pipeline sub-batches give what the reference gives", "[gpu]") {
+  for (std::uint64_t seed = 101; seed <= 120; ++seed) {
+    check_steps(pipelined_case(seed, 800, 300));
+  }
+}
+
 TEST_CASE("dense kernels of every cell, precision and storage give what the reference gives, on awkward sizes",
           "[gpu]") {
   const Cell cell = GENERATE(Cell::relu, Cell::tanh, Cell::lstm, Cell::gru);

@@ -9,7 +9,7 @@ import sys
 
 import onchip
 import torch
-from onchip import api, recurrent_layer
+from onchip import recurrent_layer
 from torch.utils.checkpoint import checkpoint
 
 CASES = [  # cell, hidden, batch, steps, layers
@@ -36,15 +36,19 @@ def in_chunks(rnn, count):
 
 
 def ways(cell, hidden, layers):
-    """By name: what computes y of x, its parameters, and the stash, if it is onchip's."""
+    """By name: what computes y of x, its parameters, and the stash and of how many of the first layers it is the cells, if it is
+    onchip's."""
     torchs = getattr(torch.nn, cell)(hidden, hidden, layers).to("cuda", torch.float16)
     yield "torch", lambda x: torchs(x)[0], torchs, None
     for count in CHUNKS:
         yield f"torch checkpoint {count}", in_chunks(torchs, count), torchs, None
-    for stash in api.STASHES:
-        ours = getattr(onchip, cell)(hidden, hidden, layers, stash=stash).to("cuda", torch.float16)
+    mixes = [("gates", of_cells) for of_cells in range(1, layers)]
+    for stash, of_cells in [("gates", 0), *mixes, ("cells", 0), ("replay", 0)]:
+        kept = ["cells"] * of_cells + ["gates"] * (layers - of_cells) if of_cells else stash
+        ours = getattr(onchip, cell)(hidden, hidden, layers, stash=kept).to("cuda", torch.float16)
         ours.load_state_dict(torchs.state_dict())
-        yield f"onchip {stash}", lambda x, ours=ours: ours(x)[0], ours, stash
+        name = f"onchip {of_cells} of cells" if of_cells else f"onchip {stash}"
+        yield name, lambda x, ours=ours: ours(x)[0], ours, (stash, of_cells)
     yield "torch no_grad", lambda x: torchs(x)[0], None, None
     yield "onchip no_grad", lambda x: ours(x)[0], None, None
 
@@ -89,7 +93,7 @@ def main():
                 kept, peak = bytes_at_most(run, x, rnn)
             predicted = ""
             if stash:
-                sizes = hidden, hidden, batch, steps, 1, 0, stash
+                sizes = hidden, hidden, batch, steps, 1, 0, stash[0], 0, stash[1]
                 predicted = f"{recurrent_layer.memory(layers, cell.lower(), torch.float16, *sizes) / MIB:.2f}"
             found[name] = [f"{kept / MIB:.2f}", f"{peak / MIB:.2f}", predicted]
         times = {name: [] for name in found}

@@ -63,6 +63,7 @@ struct TrainingArguments {
   int descends;      // whether the recurrence goes from a sample's last position to its first
   int packed_rows;   // with lengths, of the caller's x, y and their gradients, too; below 0: those are [steps][batch],
                      // and products are of a multiple of so many rows, which are zeros behind the last
+  int first_sample;  // of several launches, each of a part of the samples: the part's first rank
   unsigned* status;  // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
   RowCopy copies[kMostCopies];  // before the products, or behind them
 };
@@ -94,7 +95,7 @@ struct OutcomeArguments {
   struct {
     unsigned short* at;
     long long count;
-  } written[14];  // by the half, of two directions
+  } written[100];  // by the half, of two directions or of the layers that are replayed
 };
 
 // Of what chooses the body of a conditional node (graph_switch.cu).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of the four values of a unit that forward has kept, and of biases: a thread has the sums of its items over
-// all steps.
+// all steps, and those of chunks and launches before.
 #pragma once
 
 #include "kernels/training/device/item.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ float* bias_sum(const Arguments& a, const Item& item,
 
 __device__ __forceinline__ Constants begin_cell(const Arguments& a, const Item& item) {
   Constants constants{};
-  if (item.exists && a.initial_carry != nullptr) {
+  if (item.exists && (a.initial_carry != nullptr || first_sample(a) > 0)) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       constants.bias[k] = *bias_sum(a, item, k);

@@ -12,8 +12,11 @@ constexpr int kThreadItems = (kItems + kItemThreads - 1) / kItemThreads;
 constexpr int kSumSamples = kGroupBatch < kThreads / kUnits ? kGroupBatch : kThreads / kUnits;  // sums for biases
 
 // Groups share the longest samples, so that the last sub-batches of all end early.
-__device__ __forceinline__ int rank_of(int sub_batch, int sample) {
-  return (sub_batch * kGroupBatch + sample) * kBatchGroups + batch_group();
+__device__ __forceinline__ int first_sample(const Arguments& a) {
+  return kLaunches > 1 ? a.first_sample : 0;
+}
+__device__ __forceinline__ int rank_of(const Arguments& a, int sub_batch, int sample) {
+  return first_sample(a) + (sub_batch * kGroupBatch + sample) * kBatchGroups + batch_group();
 }
 
 // The first packed row of each position; behind the last, all.
@@ -35,7 +38,7 @@ struct Item {
 
   // The only place that knows directions and lengths.
   __device__ __forceinline__ Place place(const Arguments& a, long long step, int sub_batch) const {
-    const int rank = rank_of(sub_batch, sample);
+    const int rank = rank_of(a, sub_batch, sample);
     const bool is_sample = exists && rank < a.batch;
     Place place{0, 0, -1};
     if constexpr (kHasLengths) {  // without branches, so that loads of several places are on their way at once
@@ -57,7 +60,7 @@ struct Item {
   }
   // The caller's, of a sample that is there.
   __device__ __forceinline__ int caller_sample(const Arguments& a, int sub_batch) const {
-    const int rank = rank_of(sub_batch, sample);
+    const int rank = rank_of(a, sub_batch, sample);
     return kHasLengths ? a.ranks[rank].sample : rank;
   }
   // Of rows of kHidden, also of those of samples; of the output; of the gates.
@@ -84,7 +87,7 @@ __device__ __forceinline__ Place place_later(const Arguments& a, const Place& pl
 
 // Whether a sample's state is multiplied in this step; backward also that which leaves the first state's gradient.
 __device__ __forceinline__ bool is_left(const Arguments& a, long long step, int sub_batch, int sample) {
-  const int rank = rank_of(sub_batch, sample);
+  const int rank = rank_of(a, sub_batch, sample);
   return sample < kGroupBatch && rank < a.batch && step < a.ranks[rank].length + (kIsBackward ? 1 : 0);
 }
 

@@ -32,6 +32,7 @@ constexpr int kLengthBytes = ONCHIP_LENGTH_BYTES;           // of a sample's len
 constexpr bool kHasLengths = kLengthBytes > 0;
 constexpr int kSms = ONCHIP_SMS;
 constexpr int kBlocks = kSms;  // that exchange a state
+constexpr int kLaunches = ONCHIP_LAUNCHES;  // of a part of the samples each
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kSubBatches = ONCHIP_SUB_BATCHES;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a sub-batch

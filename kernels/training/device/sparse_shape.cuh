@@ -62,6 +62,7 @@ static_assert(kUnitsPerSm * kPlaneUnitBytes % 16 == 0, "an SM has whole words of
 using Arguments = onchip::SparseTrainingArguments;
 
 // item.cuh's: a launch has all SMs, and its words go to the outbox.
+constexpr int kLaunches = 1;
 constexpr int kBatchGroups = 1, kSumGroups = kSubBatches;
 __device__ __forceinline__ int batch_group() { return 0; }
 __device__ __forceinline__ int sum_group() { return 0; }

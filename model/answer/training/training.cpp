@@ -42,11 +42,45 @@ FoundPlan within_memory(PlannedTraining plan, const TrainingConstraints& constra
                             gibibytes(*constraints.memory_bytes));
 }
 
+// Of how many layers with cells those are that are considered with the next.
+int mix_step(const Stack& stack) {
+  constexpr int kMixes = 8;
+  return (stack.layers + kMixes - 1) / kMixes;
+}
+
+constexpr int kFewestSteps = 8;  // of a chunk that a budget chooses
+
+// The longest chunks with which an iteration takes no more than that, else those with which it takes the least: the
+// shorter they are, the more states are kept.
+void shorten_chunks(const Training& training, double bytes, DenseTrainingPlan& plan) {
+  const auto peak = [&](const DenseTrainingPlan& of) {
+    return static_cast<double>(training_memory(training, of).peak_bytes);
+  };
+  DenseTrainingPlan shorter = plan;
+  shorter.chunk = static_cast<int>(chunk_steps(size_of(training), of_layer(plan, 0)));
+  while ((plan.stash != Stash::gates || plan.cell_layers > 0) && peak(plan) > bytes &&
+         (shorter.chunk /= 2) >= kFewestSteps) {
+    plan = peak(shorter) < peak(plan) ? shorter : plan;
+  }
+}
+
 FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingConstraints& constraints, Stash stash) {
   const Found<TrainingPlan> chosen = choose_on_chip(chip, training, stash);
-  return chosen ? within_memory(planned(chip, training, with_fields(chip, training, *chosen, constraints.fields)),
-                                constraints)
-                : FoundPlan::nothing(chosen.why());
+  if (!chosen) {
+    return FoundPlan::nothing(chosen.why());
+  }
+  TrainingPlan plan = with_fields(chip, training, *chosen, constraints.fields);
+  auto* const dense = std::get_if<DenseTrainingPlan>(&plan);
+  if (dense != nullptr && constraints.memory_bytes && !constraints.stash) {
+    return within_memory(within_budget(chip, training, *dense, *constraints.memory_bytes), constraints);
+  }
+  if (dense != nullptr) {
+    dense->cell_layers = constraints.cell_layers;
+    if (constraints.memory_bytes) {
+      shorten_chunks(training, *constraints.memory_bytes, *dense);
+    }
+  }
+  return within_memory(planned(chip, training, std::move(plan)), constraints);
 }
 
 }  // namespace
@@ -65,17 +99,56 @@ FoundPlan plan_training_on_chip(const Chip& chip, const Training& training, cons
     return FoundPlan::nothing(*constraints.family + " trains " + (training.mask ? "dense" : "sparse") +
                               " networks, and this one is " + (training.mask ? "sparse" : "dense"));
   }
-  FoundPlan found = of_stash(chip, training, constraints, constraints.stash.value_or(Stash::gates));
-  if (constraints.memory_bytes && !constraints.stash && !training.mask) {
-    const FoundPlan of_cells = of_stash(chip, training, constraints, Stash::cells);
-    if (of_cells && (!found || of_cells->prediction.iteration.us < found->prediction.iteration.us)) {
-      return of_cells;
+  return of_stash(chip, training, constraints, constraints.stash.value_or(Stash::gates));
+}
+
+PlannedTraining within_budget(const Chip& chip, const Training& training, const DenseTrainingPlan& chosen, double bytes,
+                              bool may_replay, int length_bytes) {
+  std::optional<PlannedTraining> best;
+  const auto peak = [](const PlannedTraining& of) { return of.prediction.memory.peak_bytes; };
+  const auto consider = [&](DenseTrainingPlan plan) {
+    if (best && static_cast<double>(peak(*best)) <= bytes &&
+        static_cast<double>(training_memory(training, plan, length_bytes).peak_bytes) > bytes) {
+      return;
     }
-    if (!found && !of_cells) {
-      return of_cells;  // the least memory
+    PlannedTraining one = planned(chip, training, plan);
+    one.prediction.memory = training_memory(training, plan, length_bytes);
+    const bool fits = static_cast<double>(peak(one)) <= bytes;
+    if (!best || (static_cast<double>(peak(*best)) > bytes
+                      ? peak(one) < peak(*best)
+                      : fits && one.prediction.iteration.us < best->prediction.iteration.us)) {
+      best = std::move(one);
     }
+  };
+  const auto consider_chunks = [&](DenseTrainingPlan plan) {
+    consider(plan);
+    TrainingSize size = size_of(training);
+    size.length_bytes = length_bytes;
+    plan.chunk = static_cast<int>(chunk_steps(size, of_layer(plan, 0)));
+    while (length_bytes == 0 && (plan.chunk /= 2) >= kFewestSteps) {
+      consider(plan);
+    }
+  };
+  DenseTrainingPlan plan = chosen;
+  plan.stash = Stash::gates;
+  consider(plan);
+  if (static_cast<double>(peak(*best)) <= bytes) {
+    return *best;  // nothing is computed twice
   }
-  return found;
+  for (int layers = 1; layers < training.stack.layers; layers += mix_step(training.stack)) {
+    plan.cell_layers = layers;
+    consider_chunks(plan);
+  }
+  plan.cell_layers = 0;
+  plan.stash = Stash::cells;
+  consider_chunks(plan);
+  plan.stash = Stash::replay;
+  if (may_replay && why_no_replay(training.stack).empty() && length_bytes == 0) {
+    consider_chunks(plan);
+    plan.chunk = 2 * static_cast<int>(chunk_steps(size_of(training), plan));
+    consider(plan);
+  }
+  return *best;
 }
 
 FoundPlan plan_training(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
@@ -100,16 +173,35 @@ Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool i
   return CallPrices{price_us(own->plan), price_us(CudnnTrainingPlan{})};
 }
 
+namespace {
+
+// What forward keeps.
+std::string kept_words(const TrainingPlan& plan) {
+  const auto* const dense = std::get_if<DenseTrainingPlan>(&plan);
+  const int cell_layers = dense != nullptr ? dense->cell_layers : 0;
+  return stash_of(plan) == Stash::replay
+             ? "keeps states to replay from"
+             : "keeps the " + std::string(stash_name(plan)) +
+                   (cell_layers > 0
+                        ? ", of the first " + (cell_layers > 1 ? std::to_string(cell_layers) + " layers" : "layer") +
+                              " the cells"
+                        : "");
+}
+
+}  // namespace
+
 std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training,
-                                           const std::vector<std::optional<Stash>>& stashes,
-                                           std::optional<double> memory_bytes) {
+                                           const std::vector<AskedStash>& stashes, std::optional<double> memory_bytes) {
   std::vector<RankedTraining> ranking{
       {CublasPlan::kName, {}, cublas_price(chip, training), "its products alone, without cells"}};
-  const auto add = [&](std::string_view family, std::optional<Stash> stash) {
+  const auto add = [&](std::string_view family, const AskedStash& asked) {
     RankedTraining& one = ranking.emplace_back();
     one.family = family;
-    const FoundPlan found = plan_training_on_chip(
-        chip, training, {.family = std::string(family), .stash = stash, .memory_bytes = memory_bytes});
+    const FoundPlan found = plan_training_on_chip(chip, training,
+                                                  {.family = std::string(family),
+                                                   .stash = asked.stash,
+                                                   .cell_layers = asked.cell_layers,
+                                                   .memory_bytes = memory_bytes});
     if (found) {
       one.planned = *found;
       one.iteration = found->prediction.iteration;
@@ -117,7 +209,7 @@ std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& tra
       one.why = found.why();
     }
   };
-  for (const std::optional<Stash> stash : stashes) {
+  for (const AskedStash& stash : stashes) {
     add(family_on_chip(training), stash);
   }
   add(CudnnTrainingPlan::kName, {});
@@ -134,7 +226,7 @@ std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& tra
       one.why = &one == &best ? "the fastest"
                               : significant(one.iteration.us / best.iteration.us, 3) + " times as long, in " +
                                     significant(peak(one) / peak(best), 3) + " times the memory";
-      one.why += is_on_chip(one.planned->plan) ? "; keeps the " + std::string(stash_name(one.planned->plan)) : "";
+      one.why += is_on_chip(one.planned->plan) ? "; " + kept_words(one.planned->plan) : "";
     }
   }
   return ranking;
@@ -194,9 +286,17 @@ RankOf<TrainingCase> rank(const TrainingQuestion& question) {
   const Training training = training_of(question.configuration, question.stack);
   RankOf<TrainingCase> answer{chip, describe(TrainingCase{chip, training}), to_json(training.network)};
   const TrainingConstraints constraints = with_memory_of(question.chip.chip, training, question.constraints);
-  const std::vector<std::optional<Stash>> stashes = constraints.stash || training.mask
-                                                        ? std::vector{constraints.stash}
-                                                        : std::vector<std::optional<Stash>>{Stash::gates, Stash::cells};
+  std::vector<AskedStash> stashes{{constraints.stash, constraints.cell_layers}};
+  if (!constraints.stash && !training.mask) {
+    stashes = {{Stash::gates}};
+    for (int layers = 1; layers < training.stack.layers; layers += mix_step(training.stack)) {
+      stashes.push_back({Stash::gates, layers});
+    }
+    stashes.push_back({Stash::cells});
+    if (why_no_replay(training.stack).empty()) {
+      stashes.push_back({Stash::replay});
+    }
+  }
   for (const RankedTraining& ranked : rank_trainings(question.chip.chip, training, stashes, constraints.memory_bytes)) {
     RankedOf<TrainingCase>& one = answer.ranking.emplace_back();
     one.family = ranked.family;
@@ -212,13 +312,21 @@ RankOf<TrainingCase> rank(const TrainingQuestion& question) {
   return answer;
 }
 
+namespace {
+
+AskedStash asked_of(const TrainingPlan& chosen, const TrainingConstraints& constraints) {
+  const auto* const dense = std::get_if<DenseTrainingPlan>(&chosen);
+  return {is_on_chip(chosen) ? stash_of(chosen) : constraints.stash, dense != nullptr ? dense->cell_layers : 0};
+}
+
+}  // namespace
+
 TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
                                 const TrainingConstraints& constraints) {
   check(training.network);
   const PlannedTraining chosen = plan_training(chip.chip, training, constraints).value_or_throw();
   return {{chip.chip.name, training, chosen},
-          rank_trainings(chip.chip, training, {is_on_chip(chosen.plan) ? stash_of(chosen.plan) : constraints.stash},
-                         constraints.memory_bytes)};
+          rank_trainings(chip.chip, training, {asked_of(chosen.plan, constraints)}, constraints.memory_bytes)};
 }
 
 namespace {

@@ -21,6 +21,7 @@ namespace onchip {
 struct TrainingConstraints {
   std::optional<std::string> family = {};   // by the name that a plan's text begins with
   std::optional<Stash> stash = {};          // none: the gates, but with memory_bytes the fastest that fits in these
+  int cell_layers = 0;                      // with a stash of gates, as DenseTrainingPlan::cell_layers
   std::optional<double> memory_bytes = {};  // of the device, beside the input and the weights
   std::optional<TrainingPlan> plan = {};    // a whole one
   PassFields fields = {};  // otherwise than in the plan that is given or chosen, which then stays on the chip
@@ -43,6 +44,11 @@ Found<PlannedTraining> plan_training(const Chip& chip, const Training& training,
 Found<PlannedTraining> plan_training_on_chip(const Chip& chip, const Training& training,
                                              const TrainingConstraints& constraints = {});
 
+// Of all stashes of a dense training, of mixes of them and of shorter chunks, with the recurrences of `chosen`: the one
+// of the least time that fits in so much memory; where none does, that which needs the least.
+PlannedTraining within_budget(const Chip& chip, const Training& training, const DenseTrainingPlan& chosen, double bytes,
+                              bool may_replay = true, int length_bytes = 0);
+
 // Microseconds of a call over all steps, with all gradients or, of inference, without: with the plan that is launched,
 // and with cuDNN.
 struct CallPrices {
@@ -52,7 +58,11 @@ struct CallPrices {
 Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool is_inference);
 
 // The kernels' family for this training, cuDNN's and cuBLAS, the fastest first, then what has no plan: cuBLAS has none,
-// for it computes the products alone. `stashes`: of the kernels' plans, one each.
+// for it computes the products alone. `stashes`: of the kernels' plans, one each, with its cell_layers.
+struct AskedStash {
+  std::optional<Stash> stash = {};
+  int cell_layers = 0;
+};
 struct RankedTraining {
   std::string_view family;
   std::optional<PlannedTraining> planned;
@@ -64,7 +74,7 @@ struct RankedTraining {
   std::string_view computes() const { return planned ? "all of it" : "its products alone, without cells"; }
 };
 std::vector<RankedTraining> rank_trainings(const Chip& chip, const Training& training,
-                                           const std::vector<std::optional<Stash>>& stashes = {Stash::gates},
+                                           const std::vector<AskedStash>& stashes = {{Stash::gates}},
                                            std::optional<double> memory_bytes = {});
 
 // ---- questions ------------------------------------------------------------------------------------------------------

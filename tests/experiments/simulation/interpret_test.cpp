@@ -196,6 +196,19 @@ TEST_CASE("interpreted dense kernels give what the reference gives, of every sto
   }
 }
 
+TEST_CASE("interpreted kernels of drawn plans that pipeline sub-batches give what the reference gives") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    if (!is_chosen(static_cast<int>(seed), 2)) {
+      continue;
+    }
+    const PipelinedCase c = pipelined_case(seed, 70, 90);
+    CHECK(unpack(c.layout()) == c.matrix);
+    Given g = given(c.network, 4);
+    g.backward = seed % 3 == 0;
+    check_interpreted(c, g, seed % 2 == 0 ? 8 : 3);
+  }
+}
+
 TEST_CASE("storing fragments without their empty words changes no bit of an interpreted result") {
   for (const DenseShape& shape : kEveryDenseKind) {
     if (shape.storage != Storage::bitmap) {

@@ -127,30 +127,108 @@ TEST_CASE("with a stash of cells, an interpreted training step has the gradients
   check({6, 24, 4, 5, cell, 1, false, 4}, fp16, true, true, 2);
 }
 
+TEST_CASE("an interpreted training step of several launches has the gradients of the reference", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const std::string parts = "batch_groups=2 sub_batches=2 warps=4 ahead=4 launches=3";
+  check_interpreted({8, 24, 17, 7, cell}, fp16, true, true, parts, "batch_groups=1 warps=4 split=2 launches=5");
+  check_interpreted({7, 19, 11, 7, cell}, fp16, false, true, parts, parts, 3);
+  check_interpreted({8, 24, 9, 6, cell, 2, true, 4}, fp16, true, true, parts, "sub_batches=2 warps=4 launches=2");
+  // A second launch that has no samples is none.
+  const TrainingSize size{8, 24, 20, 3, cell};
+  const RecurrencePlan plan = changed(RecurrencePlan{}, "sub_batches=3 launches=4");
+  CHECK(recurrence_shape(size, plan, false).samples == 2);
+  CHECK(recurrence_shape(size, plan, false).launch_samples == 6);
+}
+
+namespace {
+
+DenseTrainingPlan replay_plan(const TrainingSize& size, int chunk) {
+  DenseTrainingPlan plan = chosen_on(replayed_layer(size, 0), 4);
+  plan.stash = Stash::replay;
+  plan.chunk = chunk;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("an interpreted stack that is replayed has the gradients of the reference, with whatever chunks", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const auto check = [](TrainingSize size, int layers, Precision precision, bool initial, bool last, int chunk) {
+    size.layers = layers;
+    INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
+                              << " steps " << size.steps << " layers " << layers << " chunk " << chunk);
+    const TrainingProgram training = confirmed_program(size, precision, replay_plan(size, chunk), "sm_90");
+    InterpretedProgram interpreted(training.program);
+    check_replay(interpreted, training, size, precision, random_stack(size, precision, initial, last, 6));
+  };
+  check({24, 32, 4, 5, cell}, 2, fp16, true, true, 2);
+  check({24, 32, 4, 5, cell}, 2, fp16, true, true, 5);
+  check({5, 24, 2, 3, cell}, 1, fp16, false, false, 1);
+  check({5, 24, 2, 1, cell}, 2, fp16, false, false, 1);
+  check({6, 19, 3, 7, cell}, 3, bf16, true, false, 3);
+  check({16, 24, 3, 6, cell}, 2, fp16, false, true, 4);
+}
+
+TEST_CASE("a replay has the bits of a step that keeps the gates, and in chunks those of its outputs", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const TrainingSize size{24, 32, 3, 6, cell};
+  const TrainingInput in = random_training(size, fp16, true, true, 7);
+  DenseTrainingPlan plan = replay_plan(size, 6);
+  plan.stash = Stash::gates;
+  const TrainingProgram kept = training_program(size, fp16, plan, "sm_90");
+  InterpretedProgram expected(kept.program);
+  training_errors(expected, kept.arrays, size, fp16, in);
+  for (const int chunk : {6, 4, 1}) {
+    const TrainingProgram training = training_program(size, fp16, replay_plan(size, chunk), "sm_90");
+    InterpretedProgram interpreted(training.program);
+    replay_errors(interpreted, training, size, fp16, {in});
+    const auto same = [&](int TrainingArrays::*array) {
+      return read_elements(interpreted, training.arrays.*array, fp16) ==
+             read_elements(expected, kept.arrays.*array, fp16);
+    };
+    CAPTURE(chunk);
+    for (const auto array : {&TrainingArrays::y, &TrainingArrays::hn, &TrainingArrays::cn, &TrainingArrays::dx,
+                             &TrainingArrays::dh0, &TrainingArrays::dc0, &TrainingArrays::db}) {
+      CHECK(same(array));
+    }
+  }
+}
+
 TEST_CASE("the arrays of drawn training programs have the bytes that are predicted", "[fast]") {
-  int checked = 0;
+  int checked = 0, replayed = 0;
   for (std::uint64_t seed = 0; checked < 200; ++seed) {
     Random random(seed, 17);
     const auto up_to = [&](int most) { return 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most))); };
-    const TrainingSize size{.input = up_to(700),
-                            .hidden = up_to(900),
-                            .batch = up_to(200),
-                            .steps = up_to(600),
-                            .cell = random.below(2) == 0 ? Cell::lstm : Cell::gru,
-                            .directions = up_to(2),
-                            .length_bytes = std::array{0, 4, 8}[random.below(3)]};
+    TrainingSize size{.input = up_to(700),
+                      .hidden = up_to(900),
+                      .batch = up_to(200),
+                      .steps = up_to(600),
+                      .cell = random.below(2) == 0 ? Cell::lstm : Cell::gru,
+                      .directions = up_to(2),
+                      .length_bytes = std::array{0, 4, 8}[random.below(3)],
+                      .layers = up_to(3)};
     CAPTURE(seed, size.input, size.hidden, size.batch, size.steps);
-    const Stash stash = random.below(2) == 0 ? Stash::gates : Stash::cells;
+    const bool is_replay = size.directions == 1 && size.length_bytes == 0 && random.below(2) == 0;
+    size.layers = is_replay ? size.layers : 1;
+    const Stash stash = is_replay ? Stash::replay : random.below(2) == 0 ? Stash::gates : Stash::cells;
     const Found<TrainingPlan> found = choose_on_chip(find_chip("h200").chip, training_of(size, fp16), stash);
     if (!found) {
       continue;
     }
     const auto plan = std::get<DenseTrainingPlan>(*found);
+    replayed += is_replay ? 1 : 0;
     const TrainingProgram training = training_program(size, fp16, plan, "sm_90");
     const std::vector<ProgramArray>& arrays = training.program.arrays;
-    const LayerMemory memory = layer_memory(size, plan);
-    CHECK(arrays[training.arrays.kept].bytes == static_cast<std::size_t>(memory.kept));
-    CHECK(arrays[training.arrays.cells].bytes == static_cast<std::size_t>(memory.cells));
+    std::int64_t kept = 0;
+    for (int layer = 0; layer < size.layers; ++layer) {
+      const bool is_last = layer + 1 == size.layers;
+      const LayerMemory memory = layer_memory(replayed_layer(size, layer), plan, true, is_last);
+      const TrainingArrays& a = training.layers[static_cast<std::size_t>(layer)];
+      kept += memory.kept;
+      CHECK(arrays[a.cells].bytes == static_cast<std::size_t>(memory.cells));
+      CHECK((!is_replay || arrays[a.dw_ih].bytes == static_cast<std::size_t>(memory.copied_dw_ih)));
+    }
+    CHECK(arrays[training.arrays.kept].bytes == static_cast<std::size_t>(kept));
     std::size_t own = 0;
     for (int array = training.own_arrays; array < static_cast<int>(arrays.size()); ++array) {
       own += array == training.program.results ? 0 : (arrays[array].bytes + kArrayAlignment - 1) / kArrayAlignment;
@@ -159,6 +237,7 @@ TEST_CASE("the arrays of drawn training programs have the bytes that are predict
           static_cast<std::size_t>(workspace_bytes(size, plan)));
     ++checked;
   }
+  CHECK(replayed >= 15);
 }
 
 TEST_CASE("interleaved interpreted training iterations of several layers have their own status", "[fast]") {

@@ -9,6 +9,7 @@
 #include "model/base/parallel.hpp"
 #include "model/base/random.hpp"
 #include "model/plan/plan_text.hpp"
+#include "model/training/memory.hpp"
 #include "model/training/planner.hpp"
 #include "model/workload/mask.hpp"
 #include "model/workload/reference.hpp"
@@ -232,6 +233,115 @@ inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, c
   for (const auto& [name, error] : training_errors(executor, a, size, precision, in, mask, is_packed)) {
     INFO(name);
     CHECK(error <= most_error(precision));
+  }
+}
+
+// Random data for each layer of a stack that is replayed, of which those behind the first have no x and only the last
+// has dy.
+inline std::vector<TrainingInput> random_stack(const TrainingSize& size, Precision precision, bool initial, bool last,
+                                               std::uint64_t seed) {
+  std::vector<TrainingInput> layers;
+  for (int layer = 0; layer < size.layers; ++layer) {
+    layers.push_back(random_training(replayed_layer(size, layer), precision, initial, last,
+                                     seed + 100 * static_cast<std::uint64_t>(layer)));
+  }
+  return layers;
+}
+
+// Of every result against the reference, relative to its norm, after a run.
+inline std::vector<std::pair<std::string, double>> replay_errors(ProgramExecutor& executor,
+                                                                 const TrainingProgram& training,
+                                                                 const TrainingSize& size, Precision precision,
+                                                                 std::vector<TrainingInput> in) {
+  const auto write = [&](int array, const std::vector<double>& values) {
+    std::vector<std::uint16_t> bits(executor.program().arrays[array].bytes / 2, values.empty() ? 0 : 0xffff);
+    for (std::size_t i = 0; i < std::min(bits.size(), values.size()); ++i) {
+      bits[i] = static_cast<std::uint16_t>(to_bits(precision, static_cast<float>(values[i])));
+    }
+    executor.write(array, std::as_bytes(std::span(bits)));
+  };
+  // Whatever lies in the workspace and in what comes out is none of its business.
+  for (std::size_t array = 0; array < executor.program().arrays.size(); ++array) {
+    executor.write(static_cast<int>(array),
+                   std::vector<std::byte>(executor.program().arrays[array].bytes, std::byte{0xff}));
+  }
+  const std::size_t layers = training.layers.size();
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const TrainingArrays& a = training.layers[layer];
+    const TrainingInput& of = in[layer];
+    for (const auto& [array, values] : {std::pair{a.x, &of.x},
+                                        {a.w_ih, &of.w_ih},
+                                        {a.w_hh, &of.w_hh},
+                                        {a.b_ih, &of.b_ih},
+                                        {a.b_hh, &of.b_hh},
+                                        {a.h0, &of.h0},
+                                        {a.c0, &of.c0},
+                                        {a.dhn, &of.dhn},
+                                        {a.dcn, &of.dcn},
+                                        {a.dy, &of.dy}}) {
+      write(array, *values);
+    }
+  }
+  REQUIRE(executor.run()[0] == 0);
+  std::vector<TrainingResult> expected(layers);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (layer > 0) {
+      in[layer].x = expected[layer - 1].y;
+    }
+    expected[layer] = training_reference(replayed_layer(size, static_cast<int>(layer)), in[layer]);
+  }
+  for (std::size_t layer = layers; layer-- > 0;) {
+    if (layer + 1 < layers) {
+      in[layer].dy = expected[layer + 1].dx;
+      expected[layer] = training_reference(replayed_layer(size, static_cast<int>(layer)), in[layer]);
+    }
+  }
+  // Rows of fp32, of each gate's units and columns with what pads them.
+  const auto read_sums = [&](int array, std::int64_t columns) {
+    std::vector<float> all(executor.program().arrays[array].bytes / 4), found;
+    executor.read(array, std::as_writable_bytes(std::span(all)));
+    for (std::int64_t row = 0; row < info(size.cell).gates * size.hidden; ++row) {
+      const std::int64_t from = row / size.hidden * aligned_columns(size.hidden) + row % size.hidden;
+      const auto begin = all.begin() + from * aligned_columns(columns);
+      found.insert(found.end(), begin, begin + columns);
+    }
+    return found;
+  };
+  std::vector<std::pair<std::string, double>> errors;
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const TrainingArrays& a = training.layers[layer];
+    const TrainingResult& of = expected[layer];
+    const auto add = [&](const std::string& name, const std::vector<double>& right, const std::vector<float>& found) {
+      errors.emplace_back(name + " of layer " + std::to_string(layer), relative_error(right, found));
+    };
+    const auto add_elements = [&](const std::string& name, int array, const std::vector<double>& right) {
+      add(name, right, read_elements(executor, array, precision));
+    };
+    add("dw_ih", of.dw_ih, read_sums(a.dw_ih, replayed_layer(size, static_cast<int>(layer)).input));
+    add("dw_hh", of.dw_hh, read_sums(a.dw_hh, size.hidden));
+    add_elements("hn", a.hn, of.hn);
+    add_elements("db", a.db, of.db);
+    add_elements("db_hh", a.db_hh, of.db_hh);
+    add_elements("dh0", a.dh0, of.dh0);
+    if (size.cell == Cell::lstm) {
+      add_elements("cn", a.cn, of.cn);
+      add_elements("dc0", a.dc0, of.dc0);
+    }
+    if (layer == 0) {
+      add_elements("dx", a.dx, of.dx);
+    }
+    if (layer + 1 == layers) {
+      add_elements("y", a.y, of.y);
+    }
+  }
+  return errors;
+}
+
+inline void check_replay(ProgramExecutor& executor, const TrainingProgram& training, const TrainingSize& size,
+                         Precision precision, const std::vector<TrainingInput>& in) {
+  for (const auto& [name, error] : replay_errors(executor, training, size, precision, in)) {
+    INFO(name);
+    CHECK(error <= 2 * most_error(precision));  // of several layers
   }
 }
 

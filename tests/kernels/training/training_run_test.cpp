@@ -51,6 +51,39 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "training steps of several launches and of stacks that are replayed have the gradients of the reference on a GPU",
+    "[gpu]") {
+  const DeviceInfo device = device_info();
+  for (const Cell cell : {Cell::lstm, Cell::gru}) {
+    INFO(info(cell).name);
+    for (TrainingSize size :
+         {TrainingSize{32, 256, 4300, 3, cell}, {64, 512, 100, 12, cell}, {100, 650, 32, 20, cell}}) {
+      INFO("hidden " << size.hidden << " batch " << size.batch);
+      const TrainingInput in = random_training(size, Precision::fp16, true, true, 5);
+      DenseTrainingPlan plan = chosen_on(size, device.sm_count);
+      if (size.batch < 1000) {
+        plan.forward =
+            with_room(size, changed(plan.forward, "launches=3"), false, device.sm_count, kSharedBytes).value_or_throw();
+        plan.backward =
+            with_room(size, changed(plan.backward, "launches=2"), true, device.sm_count, kSharedBytes).value_or_throw();
+      }
+      const TrainingProgram training = confirmed_program(size, Precision::fp16, plan, device.architecture);
+      DeviceProgram gpu(training.program);
+      check_training(gpu, training.arrays, size, Precision::fp16, in);
+      check_repeats(gpu, {training.arrays.y, training.arrays.dx, training.arrays.dw_hh}, Precision::fp16);
+      if (size.batch < 1000) {
+        size.layers = 3;
+        plan.stash = Stash::replay;
+        plan.chunk = 5;
+        const TrainingProgram replay = confirmed_program(size, Precision::fp16, plan, device.architecture);
+        DeviceProgram replayed(replay.program);
+        check_replay(replayed, replay, size, Precision::fp16, random_stack(size, Precision::fp16, true, true, 6));
+      }
+    }
+  }
+}
+
 TEST_CASE("training steps with lengths have the gradients of the reference on a GPU, padded and packed", "[gpu]") {
   const DeviceInfo device = device_info();
   std::uint64_t seed = 0;

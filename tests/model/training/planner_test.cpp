@@ -266,6 +266,69 @@ TEST_CASE("what a training with few chunks needs at once follows from its arrays
   CHECK(in_mib(memory(training, Stash::cells)).workspace == Approx(cells.workspace).epsilon(0.03));
 }
 
+TEST_CASE("a batch of any size is planned, in several launches where one has no room", "[fast]") {
+  const auto us = [](int batch) { return predict(h100(), lstm(1024, batch), on_chip(lstm(1024, batch))).iteration.us; };
+  const auto plan = std::get<DenseTrainingPlan>(on_chip(lstm(1024, 12000)));
+  CHECK(plan.forward.launches > 1);
+  CHECK(plan.backward.launches > 1);
+  CHECK(parse_training_plan(to_string(plan)) == TrainingPlan(plan));
+  CHECK(predict(h100(), lstm(1024, 12000), plan).footprint.fits);
+  CHECK(us(12000) == Approx(6 * us(2000)).epsilon(0.1));
+  const TrainingSize size = size_of(lstm(1024, 12000));
+  const RecurrenceShape shape = recurrence_shape(size, plan.forward, false);
+  CHECK(shape.launch_samples * plan.forward.launches >= 12000);
+  for (const Phase& phase : phases_of(lstm(1024, 12000), plan)) {
+    CHECK((phase.kind != PhaseKind::forward || phase.times == plan.forward.launches));
+  }
+  CHECK(std::get<DenseTrainingPlan>(on_chip(lstm(1024, 1000))).forward.launches == 1);
+}
+
+TEST_CASE("less is kept of a stack for more time: gates, cells of the first layers, cells of all, a replay", "[fast]") {
+  Training training = lstm(1024, 128, {3, false, 0});
+  training.network.steps = 512;
+  auto plan = std::get<DenseTrainingPlan>(on_chip(training));
+  std::vector<TrainingPrediction> all{predict(h100(), training, plan)};
+  for (const int layers : {1, 2}) {
+    plan.cell_layers = layers;
+    all.push_back(predict(h100(), training, plan));
+    CHECK(parse_training_plan(to_string(plan)) == TrainingPlan(plan));
+    CHECK(std::ranges::count(phases_of(training, plan), PhaseKind::gates_cell, &Phase::kind) == layers);
+  }
+  plan.cell_layers = 0;
+  for (const Stash stash : {Stash::cells, Stash::replay}) {
+    plan.stash = stash;
+    all.push_back(predict(h100(), training, plan));
+  }
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    CAPTURE(i);
+    CHECK(all[i].memory.peak_bytes < all[i - 1].memory.peak_bytes);
+    CHECK(all[i].iteration.us > all[i - 1].iteration.us);
+    const auto found =
+        plan_training_on_chip(h100(), training, {.memory_bytes = static_cast<double>(all[i].memory.peak_bytes)});
+    REQUIRE(found);
+    CHECK(found->prediction.memory.peak_bytes <= all[i].memory.peak_bytes);
+    CHECK(found->prediction.iteration.us <= all[i].iteration.us);
+  }
+  const auto phases = phases_of(training, plan);
+  CHECK(std::ranges::count(phases, PhaseKind::replay, &Phase::kind) == 6);  // a product and a recurrence of each layer
+  plan.cell_layers = 1;
+  CHECK(says(error_of([&] { check(training, plan); }), "cell_layers=1"));
+  plan.cell_layers = 0;
+  training.stack.bidirectional = true;
+  CHECK(says(error_of([&] { check(training, plan); }), "stacks of one direction"));
+}
+
+TEST_CASE("a replay of two layers needs the output, its gradient and that of the input, and little more", "[fast]") {
+  Training training = lstm(1024, 128, {2, false, 0});
+  training.network.steps = 512;
+  const TrainingMemory memory = predict(h100(), training, on_chip(training, Stash::replay)).memory;
+  const std::int64_t output = 2 * 512 * 128 * 1024, state = 128 * 1024;
+  CHECK(memory.stash_bytes == output + 31 * 2 * 4 * state + 31 * 2 * state);  // 32 chunks; c of both layers, h of one
+  CHECK(memory.peak_bytes < std::int64_t{600} << 20);
+  training.network.cell = Cell::gru;
+  CHECK(predict(h100(), training, on_chip(training, Stash::replay)).memory.peak_bytes < std::int64_t{600} << 20);
+}
+
 TEST_CASE("with a budget of memory the fastest plan that fits in it is taken", "[fast]") {
   Training training = lstm(1024, 128);
   const auto planned = [&](std::optional<double> bytes) {
@@ -277,9 +340,19 @@ TEST_CASE("with a budget of memory the fastest plan that fits in it is taken", "
   const double least = static_cast<double>(planned(most - 1)->prediction.memory.peak_bytes);
   CHECK(least < most);
   CHECK(stash_of(planned(least)->plan) == Stash::cells);
-  CHECK(says(planned(least - 1).why(), "of device memory beside the input and the weights"));
+  // Chunks of fewer steps, or a replay.
+  const auto less = planned(least - 1);
+  REQUIRE(less);
+  CHECK(static_cast<double>(less->prediction.memory.peak_bytes) < least);
+  CHECK(less->prediction.iteration.us > planned(least)->prediction.iteration.us);
+  CHECK(says(planned(least / 2).why(), "of device memory beside the input and the weights"));
   // Nor is a library taken that needs more.
-  CHECK(says(plan_training(h100(), training, {.memory_bytes = least - 1}).why(), "of device memory"));
+  CHECK(says(plan_training(h100(), training, {.memory_bytes = least / 2}).why(), "of device memory"));
+  // A stash that is asked for has shorter chunks, too.
+  const auto cells = plan_training_on_chip(h100(), training, {.stash = Stash::cells, .memory_bytes = least - 1});
+  REQUIRE(cells);
+  CHECK(stash_of(cells->plan) == Stash::cells);
+  CHECK(std::get<DenseTrainingPlan>(cells->plan).chunk == 32);
   training.network.cell = Cell::gru;
   training.network.hidden = 512;
   CHECK(stash_of(planned(1e12)->plan) == Stash::gates);
@@ -482,7 +555,7 @@ TEST_CASE("a chip's memory bounds what it trains, and more of it lets more be tr
     const auto peak = static_cast<double>(answer.planned->prediction.memory.peak_bytes);
     CHECK(peak < asked.chip.chip.dram_bytes.value);
     CHECK(peak > 0.6 * asked.chip.chip.dram_bytes.value);   // the rest is x
-    CHECK(stash_of(answer.planned->plan) == Stash::cells);  // the gates need more
+    CHECK(stash_of(answer.planned->plan) == Stash::replay);  // all others need more
     longest.constraints.stash = Stash::gates;
     CHECK(says(fit(longest).answer.planned.why(), "of device memory beside the input and the weights; there are"));
   }

@@ -44,8 +44,8 @@ TEST_CASE("a network out of range is refused by the field's name", "[fast]") {
   REQUIRE(check_error({.hidden = 0}) == "hidden 0 is out of range: expected 1 to " + std::to_string(kMaxHidden));
   REQUIRE(check_error({.hidden = kMaxHidden + 1}) ==
           "hidden " + std::to_string(kMaxHidden + 1) + " is out of range: expected 1 to " + std::to_string(kMaxHidden));
-  REQUIRE(check_error({.hidden = 8, .batch = 4097}) == "batch 4097 is out of range: expected 1 to 4096");
-  REQUIRE(check_error({.hidden = 8, .batch = -1}) == "batch -1 is out of range: expected 1 to 4096");
+  REQUIRE(check_error({.hidden = 8, .batch = 16385}) == "batch 16385 is out of range: expected 1 to 16384");
+  REQUIRE(check_error({.hidden = 8, .batch = -1}) == "batch -1 is out of range: expected 1 to 16384");
   REQUIRE(check_error({.hidden = 8, .steps = 0}) == "steps 0 is out of range: expected 1 to 2147483647");
   const std::string expected = " is out of range: expected a number above 0 and at most 1";
   REQUIRE(check_error({.hidden = 8, .density = 1.5}) == "density 1.5" + expected);
