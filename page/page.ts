@@ -10,7 +10,7 @@ import { Remedy, Worth, marks_of, remedies_of, render_least, render_worth, value
 import { render_plans } from "./plans";
 import { Json, State, address_of, changes_of, command_of, question_of, read_address } from "./state";
 import { render_step } from "./step";
-import { Frontier, Where, frontier_of, order_of, sample_column } from "./where";
+import { Frontier, Other, Where, frontier_of, order_of, others_of, sample_column } from "./where";
 
 const engine = new Engine();
 const app = document.getElementById("app")!;
@@ -19,6 +19,7 @@ let answer: Answer | undefined;
 let raw = ""; // the answer's JSON, as the model wrote it
 let others: { family: string; why: string }[] = [];
 let frontier: Frontier | undefined;
+let other_chips: Other[] = [];
 let remedies: Remedy[] | null = null;
 const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip
 
@@ -267,7 +268,11 @@ function place(): void {
     if (wanted.key !== frontier?.key) {
       frontier = wanted;
     }
-    where.render(state, frontier, answer.chip);
+    const wanted_others = others_of(state);
+    if (wanted_others.some((one, i) => one.frontier.key !== other_chips[i]?.frontier.key)) {
+      other_chips = wanted_others;
+    }
+    where.render(state, frontier, other_chips, answer.chip);
   }
 }
 
@@ -293,7 +298,7 @@ async function fill_all(mine: number, of: State, to: Answer, own: Map<string, Ch
   };
   const ask = (lane: number) => (question: Json): Promise<Json | null> => ask_in(lane)(of.chip, changes_of(of), question);
   await Promise.all([
-    fill_compare(of, to, ask_in(0)), fill_where(of, to, ask(0)),
+    fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
     fill_least(of, to, ask(1)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question))),
   ]);
   if (mine === filling) {
@@ -313,17 +318,19 @@ async function fill_compare(of: State, to: Answer, ask: (chip: string, changes: 
   }
 }
 
-async function fill_where(of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_where(of: State, to: Answer, ask_chip: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
   if (of.workload === "layers" || !frontier) {
     return;
   }
-  const current = frontier;
-  for (const column of order_of(current.columns)) {
-    if (!current.largest.has(column)) {
-      if (!(await sample_column(current, of, column, ask))) {
-        return;
+  const own = { chip: of.chip, frontier, changes: changes_of(of) }, all = other_chips;
+  for (const { chip, frontier: one, changes } of [own, ...all.map((other) => ({ ...other, changes: [] }))]) {
+    for (const column of order_of(one.columns)) {
+      if (!one.largest.has(column)) {
+        if (!(await sample_column(one, of, column, (question) => ask_chip(chip, changes, question)))) {
+          return;
+        }
+        where.render(of, own.frontier, all, to.chip);
       }
-      where.render(of, current, to.chip);
     }
   }
 }

@@ -38,6 +38,21 @@ export function frontier_of(state: State): Frontier {
   return new Frontier(key, train ? kTrainTiers : kStepTiers, columns);
 }
 
+// Of other chips as they are: where all weights still stay on the chip.
+const kOthers: [string, string][] = [["a100", "A100"], ["h200", "H200"], ["b200", "B200"], ["rtx_4090", "RTX 4090"]];
+export interface Other {
+  chip: string;
+  name: string;
+  frontier: Frontier;
+}
+export function others_of(state: State): Other[] {
+  const columns = state.workload === "train" ? [1, 16, 64, 256] : [0.01, 0.03, 0.1, 0.3, 1];
+  return kOthers.filter(([chip]) => chip !== state.chip).map(([chip, name]) => {
+    const { key, tiers } = frontier_of({ ...state, chip, set: new Map() });
+    return { chip, name, frontier: new Frontier(key, tiers.filter((tier) => tier.name === "shared_memory" || tier.name === "fits"), columns) };
+  });
+}
+
 // Columns in an order in which the picture becomes finer and finer.
 export function* order_of(columns: number[]): Generator<number> {
   const done = new Set<number>();
@@ -133,7 +148,7 @@ export class Where {
     this.picture.addEventListener("pointercancel", () => (held = false));
   }
 
-  render(state: State, frontier: Frontier, chip: string): void {
+  render(state: State, frontier: Frontier, others: Other[], chip: string): void {
     this.state = state;
     const width = (this.width = Math.max(260, this.root.clientWidth)), height = Math.round(Math.min(420, 0.74 * width + 40));
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -166,13 +181,23 @@ export class Where {
     if (dots.length > 0) {
       this.note.append(` Dots: ${dots.length} measured networks with this cell and batch.`);
     }
-    this.areas.replaceChildren(...layers, ...dots, ...(known.length > 0 ? key : []));
+    const sampled = others.filter(({ frontier: one }) => one.largest.size === one.columns.length);
+    const grey = sampled.map(({ frontier: { columns, largest } }) => {
+      const edge = line<number>().y((column) => y(Math.min(column, kMostBatch))).x((column) => clipped(largest.get(column)![0]));
+      return svg("path", { d: edge(columns) ?? "", class: "other" });
+    });
+    if (sampled.length > 0) {
+      const at_top = ({ frontier: { columns, largest } }: Other): number => largest.get(columns[columns.length - 1])![0];
+      const names = [...sampled].sort((one, other) => at_top(one) - at_top(other)).map(({ name }) => name);
+      this.note.append(` Dashed, from the left at the top: ${names.join(", ")}.`);
+    }
+    this.areas.replaceChildren(...layers, ...grey, ...dots, ...(known.length > 0 ? key : []));
     const sizes = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384].filter((_, i) => width > 420 || i % 2 === 0);
-    const others = train ? [1, 4, 16, 64, 256] : [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
+    const heights = train ? [1, 4, 16, 64, 256] : [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
     this.axes.replaceChildren(
       ...sizes.flatMap((size) => [svg("line", { x1: x(size), x2: x(size), y1: top, y2: height - bottom, class: "grid" }),
         text_at(x(size), height - bottom + 17, String(size), { class: "axis", "text-anchor": "middle" })]),
-      ...others.flatMap((other) => [svg("line", { x1: left, x2: width - right, y1: y(other), y2: y(other), class: "grid" }),
+      ...heights.flatMap((other) => [svg("line", { x1: left, x2: width - right, y1: y(other), y2: y(other), class: "grid" }),
         text_at(left - 8, y(other) + 4, train ? String(other) : share_text(other), { class: "axis", "text-anchor": "end" })]),
       text_at(width - right, height - 4, "hidden size", { class: "axis strong", "text-anchor": "end" }));
     const column = train ? state.batch : Math.max(0.01, state.density);
