@@ -82,6 +82,9 @@ function resources_of(json: Json, state: State): Resource[] {
                    { name: "l2", used: l2.needed, available: l2.available, unit: "bytes" }] : [];
 }
 
+// Hidden size and density of weights are those of the answer.
+export const size_of = ({ network }: Json): { hidden: number; density: number } => ({ hidden: network.hidden, density: network.density });
+
 export function read_answer(json: Json, state: State, numbers: Map<string, ChipNumber>): Answer {
   const scale = state.workload === "layers" ? "ms" : "us";
   const plans = json.plans.filter((plan: Json) => plan.plan).map((plan: Json): Plan => {
@@ -95,7 +98,7 @@ export function read_answer(json: Json, state: State, numbers: Map<string, ChipN
     };
   });
   return {
-    state, chip: json.chip, title: title_of(state), unit: scale === "us" ? "\u00b5s" : "ms",
+    state, chip: json.chip, title: state.weights && state.workload === "step" ? `${state.weights}: ${title_of({ ...state, ...size_of(json) })}` : title_of(state), unit: scale === "us" ? "\u00b5s" : "ms",
     per: { step: "a step", train: "an iteration", layers: "for all images" }[state.workload], fits: json.fits, plans, numbers,
   };
 }

@@ -154,7 +154,7 @@ export class Controls {
   private network = new Map<string, LogSlider>();
   private state = usual();
 
-  constructor(root: HTMLElement, private change: Change) {
+  constructor(root: HTMLElement, private change: Change, take_file: (file: File) => void) {
     const now = <K extends keyof State>(key: K) => (value: State[K]) => change({ [key]: value }, false);
     const all: Workload[] = ["step", "train", "layers"], recurrent: Workload[] = ["step", "train"];
     const add = (of: Workload[], field: Field): HTMLElement => {
@@ -189,6 +189,7 @@ export class Controls {
         range("steps", ["train"], number("Steps", "steps", 16, 2048, 8)),
         range("images", ["layers"], number("Images", "images", 100, 1000000, 100)),
         range("alive", ["layers"], share("Images that stay alive", "alive")),
+        add(["step"], this.own_weights(take_file)),
         add(recurrent, choice("Precision", kPrecisions, kPrecisions, (state) => state.precision, now("precision")))),
       el("section", { class: "group", "aria-label": "Chip" },
         add(all, selection("Chip", (state) => state.chip, (chip) => change({ chip, set: new Map() }, false), () =>
@@ -196,6 +197,18 @@ export class Controls {
         this.chip_sliders,
         el("div", { class: "field" }, el("label", { for: "search" }, "Any other number"),
           (this.search = el("input", { id: "search", type: "search", list: "chip-keys", placeholder: "exchange.signal", autocomplete: "off", change: () => this.add_key() })), this.keys)));
+  }
+
+  private own_weights(take_file: (file: File) => void): Field {
+    const input: HTMLInputElement = el("input", { type: "file", id: "weights", accept: ".mtx,.smtx,.npy,.safetensors", change: () => input.files?.[0] && take_file(input.files[0]) });
+    const name = el("span", {}), remove = el("button", { type: "button", class: "reset", click: () => this.change({ weights: "" }, false) }, "generate a mask");
+    return {
+      element: el("div", { class: "field" }, el("label", { for: "weights" }, "Weights of your own; they stay on this machine"), input, el("div", { class: "below" }, name, remove)),
+      update: ({ weights }) => {
+        name.textContent = weights;
+        name.hidden = remove.hidden = weights === "";
+      },
+    };
   }
 
   private add_key(): void {

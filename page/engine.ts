@@ -29,7 +29,7 @@ class Thread {
   // earlier questions is worth more; the answer is dropped all the same.
   forget(patience: number): void {
     const { running } = this;
-    const is_asked = (call: Call): boolean => call.name === "page_ask";
+    const is_asked = (call: Call): boolean => call.name.startsWith("page_ask");
     this.queue.filter(is_asked).forEach((call) => call.done(null));
     this.queue = this.queue.filter((call) => !is_asked(call));
     if (running && is_asked(running)) {
@@ -41,7 +41,7 @@ class Thread {
     }
   }
 
-  private stop(): void {
+  stop(): void {
     this.worker?.terminate();
     this.worker = this.running = undefined;
   }
@@ -94,14 +94,39 @@ export class Engine {
         this.module ??= data.module;
       });
     }
+    if (this.weights) {
+      worker.postMessage({ file: this.weights.file, bytes: this.weights.bytes });
+    }
     return worker;
+  }
+
+  // Weights of the user's own: every thread has them in its memory, and nobody else does.
+  private weights?: { name: string; file: string; bytes: ArrayBuffer };
+
+  has_weights(name: string): boolean {
+    return this.weights?.name === name;
+  }
+
+  take_weights(name: string, bytes: ArrayBuffer): void {
+    this.weights = { name, file: `/weights${name.slice(name.lastIndexOf(".")).toLowerCase()}`, bytes };
+    for (const thread of [this.now, ...this.later]) {
+      thread.forget(0);
+      thread.stop();
+    }
+  }
+
+  // A question with "weights" is asked about the file.
+  private call_of(chip: string, changes: string[], question: { weights?: string }): [string, string[]] {
+    const { weights, ...rest } = question;
+    const values = [chip, changes.join("\n"), JSON.stringify(rest)];
+    return weights && this.weights ? ["page_ask_weights", [...values, this.weights.file]] : ["page_ask", values];
   }
 
   // Of a chip and its changes, and for a question its answer, as JSON text. What was asked before is stopped where it took
   // longer than that already.
   ask(chip: string, changes: string[], question: object, patience_ms: number): Promise<string | null> {
     this.now.forget(patience_ms);
-    return this.now.call("page_ask", [chip, changes.join("\n"), JSON.stringify(question)]);
+    return this.now.call(...this.call_of(chip, changes, question));
   }
 
   get starts(): number {
@@ -117,7 +142,7 @@ export class Engine {
   }
 
   ask_later(lane: number, chip: string, changes: string[], question: object): Promise<string | null> {
-    return this.later[lane % this.later.length].call("page_ask", [chip, changes.join("\n"), JSON.stringify(question)]);
+    return this.later[lane % this.later.length].call(...this.call_of(chip, changes, question));
   }
 
   // Of a text, whatever it is, and never dropped.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: a state from the address, an answer of the model's thread, pictures of the answer.
-import { Answer, ChipNumber, read_answer, sentence_of, shown_plan, without_plan } from "./answer";
+import { Answer, ChipNumber, read_answer, size_of, sentence_of, shown_plan, without_plan } from "./answer";
 import { render_chip } from "./chip";
 import { render_compare } from "./compare";
 import { Controls } from "./controls";
@@ -51,7 +51,7 @@ const plans = card("plans", "Plans");
 const least = card("least", "Least change", el("span", { class: "wish" }, el("label", { for: "wish" }, "or a time of at most "), wish, wish_unit));
 const worth = card("worth", "Worth");
 const form = el("form", { id: "controls", "aria-label": "What is asked", submit: (event) => event.preventDefault() });
-const controls = new Controls(form, change);
+const controls = new Controls(form, change, take_file);
 const where = new Where(where_body, (to) => change(to, true));
 
 app.append(
@@ -127,7 +127,8 @@ function save_svg(id: string): void {
 // While something moves the address is replaced, so that one step back leaves all of the movement.
 let is_first_of_movement = true;
 function change(to: Partial<State>, is_moving: boolean): void {
-  state = { ...state, ...to };
+  const is_other_network = to.hidden !== undefined || to.density !== undefined || to.workload !== undefined;
+  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...to };
   if (state.than === address_of(state, true)) {
     tell("It is A. Change anything to compare.");
   }
@@ -183,14 +184,15 @@ async function update(): Promise<void> {
     controls_of = state.chip;
     controls.set_numbers(numbers);
   }
-  const of = state;
+  const lacks_weights = state.weights !== "" && !engine.has_weights(state.weights);
+  const of = lacks_weights ? { ...state, weights: "" } : state;
   clearTimeout(exact_timer);
   document.body.classList.add("waiting");
   if (of.workload === "layers") {
     note.textContent = "The blocks of each layer are sought, and then a plan; large networks take seconds\u2026";
     note.hidden = false;
   }
-  const is_quick = of.workload === "step" && exact !== key_of(of);
+  const is_quick = of.workload === "step" && of.weights === "" && exact !== key_of(of);
   if (!(await ask_and_show(of, numbers, mine, is_quick)) || !answer) {
     return;
   }
@@ -227,7 +229,11 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
   if (mine !== asked) {
     return false;
   }
-  refuse("");
+  refuse(state.weights !== of.weights ? `An address holds no files: drop ${state.weights} on the page. This is a generated mask's answer.` : "");
+  if (of.weights !== "") {
+    state = { ...state, ...size_of(json) };
+    controls.update(state);
+  }
   document.body.classList.remove("waiting");
   note.textContent = "Rows at their expected lengths; those of the mask follow.";
   note.hidden = !quickly;
@@ -340,6 +346,7 @@ async function fill_least(of: State, to: Answer, ask: (question: Json) => Promis
   const limit = { step: "step_us", train: "us", layers: "ms" }[of.workload];
   const question = of.within > 0
     ? { ...question_of(of, "what_if"), target: [`${limit}<=${of.within}`], vary: ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"] }
+    : of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
     : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit");
   const json = await ask(question);
   if (json === null) {
@@ -397,13 +404,24 @@ new ResizeObserver(() => {
   }
 }).observe(step);
 
-// A chip file that is dropped on the page is the chip.
+// A chip file or recurrent weights, which are dropped on the page or chosen in the form.
+async function take_file(file: File): Promise<void> {
+  if (/\.toml$/i.test(file.name)) {
+    change({ chip: await file.text(), set: new Map() }, false);
+  } else if (/\.(mtx|smtx|npy|safetensors)$/i.test(file.name)) {
+    engine.take_weights(file.name, await file.arrayBuffer());
+    change({ workload: "step", weights: file.name }, false);
+  } else {
+    refuse(`${file.name}: expected a chip file (.toml) or weights (.mtx, .smtx, .npy, .safetensors)`);
+  }
+}
+
 addEventListener("dragover", (event) => event.preventDefault());
-addEventListener("drop", async (event) => {
+addEventListener("drop", (event) => {
   event.preventDefault();
   const file = event.dataTransfer?.files[0];
-  if (file && file.size < 2 ** 20) {
-    change({ chip: await file.text(), set: new Map() }, false);
+  if (file) {
+    take_file(file);
   }
 });
 

@@ -18,6 +18,7 @@ export interface State {
   images: number;
   alive: number; // a share of the images, from the second layer on
   set: Map<string, string>; // changes of the chip: key -> "283 KiB"
+  weights: string; // the name of the user's file; "": a generated mask
   family: string; // whose plan is shown; "": the answer's
   within: number; // the wished time in us or ms; 0: none
   than: string; // the address of what is compared with; "": nothing
@@ -31,7 +32,7 @@ export const kMostBatch = 512;
 
 export const usual = (): State => ({
   workload: "step", chip: "h200", cell: "lstm", hidden: 5632, batch: 4, density: 0.1, precision: "fp16", layers: 1,
-  steps: 256, network: "spdnn:1024x120", images: 60000, alive: 0.25, set: new Map(), family: "", within: 0, than: "",
+  steps: 256, network: "spdnn:1024x120", images: 60000, alive: 0.25, set: new Map(), weights: "", family: "", within: 0, than: "",
 });
 
 export const percent = (share: number): string => `${+(100 * share).toPrecision(3)}%`;
@@ -81,6 +82,7 @@ export function read_address(address: string): State {
       case "network": state.network = text || state.network; break;
       case "images": state.images = whole(text, 1, 10000000, state.images); break;
       case "alive": state.alive = share(text, state.alive); break;
+      case "weights": state.weights = text; break;
       case "family": state.family = text; break;
       case "within": state.within = Math.max(0, parseFloat(text) || 0); break;
       case "than": state.than = text; break;
@@ -107,6 +109,9 @@ function words_of(state: State): [string, string][] {
       words.push(["layers", String(state.layers)], ["steps", String(state.steps)]);
     }
   }
+  if (state.workload === "step") {
+    words.push(["weights", state.weights]);
+  }
   for (const [key, value] of state.set) {
     words.push(["set", `${key}=${value}`]);
   }
@@ -130,7 +135,8 @@ const quoted = (text: string): string => (/^[\w.:%/-]+$/.test(text) ? text : `'$
 // What a shell takes; `verb` is one of onchip's.
 export function command_of(state: State, verb = "predict"): string {
   const is_file = state.chip.includes("\n");
-  const words = words_of(state).map(([name, text]) => `--${name} ${quoted(name === "chip" && is_file ? "chip.toml" : text)}`);
+  const has_weights = state.workload === "step" && state.weights !== ""; // whose size and density are theirs
+  const words = words_of(state).filter(([name, text]) => text !== "" && !(has_weights && /^(hidden|density)$/.test(name))).map(([name, text]) => `--${name} ${quoted(name === "chip" && is_file ? "chip.toml" : text)}`);
   return `onchip ${verb} ${words.join(" ")}`;
 }
 
@@ -148,5 +154,6 @@ export function question_of(state: State, ask: string, quickly = false): Json {
   };
   return state.workload === "train"
     ? { ask, mode: "train", network: { ...network, steps: state.steps }, layers: state.layers }
+    : state.weights !== "" ? { ask, network: { cell: state.cell, batch: state.batch, precision: state.precision }, weights: state.weights }
     : { ask, network, ...(quickly ? { rows: "expected" } : {}) };
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's thread. The first message brings the model, compiled or packed; each further one is a call of ask.cpp.
+// The model's thread. The first message brings the model, compiled or packed, a second one may bring a file of
+// weights; each further one is a call of ask.cpp.
 
 interface Model {
   ccall(name: string, returns: "string", types: string[], values: string[]): string;
+  FS: { writeFile(path: string, bytes: Uint8Array): void };
 }
 declare const DecompressionStream: new (form: "gzip") => TransformStream<Uint8Array, Uint8Array>; // not yet known to TypeScript 4.8
 declare function onchipModel(options: object): Promise<Model>; // the linker's, which stands before this text
@@ -27,6 +29,10 @@ onmessage = async ({ data }) => {
     if (!data.module) {
       postMessage({ module: await module });
     }
+    return;
+  }
+  if (data.file !== undefined) {
+    (await model).FS.writeFile(data.file, new Uint8Array(data.bytes));
     return;
   }
   const { id, name, values } = data as { id: number; name: string; values: string[] };

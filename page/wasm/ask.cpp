@@ -5,12 +5,16 @@
 #include "model/base/error.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip_keys.hpp"
+#include "model/workload/files/weights_file.hpp"
 
 #include <emscripten/emscripten.h>
 
+#include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace onchip {
 namespace {
@@ -44,6 +48,20 @@ Json numbers_of(const ChipFile& file) {
   return {{"chip", file.chip.name}, {"architecture", file.chip.architecture}, {"keys", std::move(keys)}};
 }
 
+// Of a file in the module's memory, read as --weights is; kept, because the same is asked about many times.
+const SparseMatrix& weights_in(const std::string& file, std::string_view question) {
+  const Json asked = parse_json(question, "question");
+  const Json network = asked.is_object() ? asked.value("network", Json()) : Json();
+  const int gates = network.is_object() ? info(parse_cell(network.value("cell", "relu"))).gates : 1;
+  static std::optional<SparseMatrix> kept;
+  static std::pair<std::string, int> kept_of;
+  if (!kept || kept_of != std::pair(file, gates)) {
+    kept = read_weights(file, {.gates = gates});
+    kept_of = {file, gates};
+  }
+  return *kept;
+}
+
 // A text that stays until the next one. What is refused is {"error": "..."}.
 template <typename Make>
 const char* text_of(Make&& make) {
@@ -65,6 +83,11 @@ extern "C" {
 
 EMSCRIPTEN_KEEPALIVE const char* page_ask(const char* chip, const char* changes, const char* question) {
   return text_of([&] { return json_text(ask(chip_of(chip, changes), question)); });
+}
+
+EMSCRIPTEN_KEEPALIVE const char* page_ask_weights(const char* chip, const char* changes, const char* question,
+                                                  const char* file) {
+  return text_of([&] { return json_text(ask(chip_of(chip, changes), question, &weights_in(file, question))); });
 }
 
 EMSCRIPTEN_KEEPALIVE const char* page_chips() {

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import re
 import statistics
 import sys
@@ -143,6 +144,36 @@ class PageTest(unittest.TestCase):
         for name, expected in (("Batch", "B=5"), ("Hidden size", "H=2080"), ("Density", "11")):
             tab.get_by_label(name, exact=True).press("ArrowRight")
             self.settled(tab, expected)
+
+    def test_the_point_is_dragged(self):
+        tab = self.open()
+        box = tab.locator("svg.where").bounding_box()
+        tab.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.6 * box["height"])
+        tab.mouse.down()
+        tab.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 0.5 * box["height"], steps=5)
+        tab.mouse.up()
+        self.assertNotIn("hidden=2048", tab.evaluate("() => location.hash"))
+        self.settled(tab, "H=" + re.search(r"hidden=(\d+)", tab.evaluate("() => location.hash"))[1])
+
+    def test_a_wished_time_names_what_takes_no_longer(self):
+        tab = self.open()
+        tab.locator("#wish").fill("1.2")
+        tab.locator("#wish").press("Enter")
+        tab.locator("#least p", has_text="takes at most 1.2").wait_for(timeout=90000)
+        self.assertIn("within=1.2", tab.evaluate("() => location.hash"))
+
+    def test_weights_of_ones_own_are_planned_here(self):
+        tab = self.open()
+        r, hidden = random.Random(1), 512
+        places = r.sample(range(4 * hidden * hidden), 80000)
+        lines = "".join(f"{place // hidden + 1} {place % hidden + 1}\n" for place in places)
+        text = f"%%MatrixMarket matrix coordinate pattern general\n{4 * hidden} {hidden} {len(places)}\n{lines}"
+        tab.locator("#weights").set_input_files({"name": "mine.mtx", "mimeType": "text/plain", "buffer": text.encode()})
+        self.assertIn(f"H={hidden}", self.settled(tab, "mine.mtx"))
+        self.assertIn("--weights mine.mtx", tab.locator("#command").inner_text())
+        self.assertNotIn("--density", tab.locator("#command").inner_text())
+        tab.get_by_role("button", name="generate a mask").click()
+        self.settled(tab, f"LSTM H={hidden}")
 
     def test_two_answers_stand_side_by_side(self):
         tab = self.open()
