@@ -19,10 +19,10 @@ struct Verb {
 };
 
 extern const Verb kChipsVerb, kFitVerb, kPredictVerb, kSimulateVerb, kWhatIfVerb, kSweepVerb, kParetoVerb, kMeasureVerb,
-    kTuneVerb, kCalibrateVerb, kValidateVerb, kReproduceVerb, kReportVerb, kStampVerb;
+    kTuneVerb, kCalibrateVerb, kValidateVerb, kReproduceVerb, kReportVerb, kExploreVerb, kStampVerb;
 
 inline constexpr std::array kVerbs{&kChipsVerb,    &kFitVerb,       &kPredictVerb, &kSimulateVerb, &kWhatIfVerb,
                                    &kSweepVerb,    &kParetoVerb,    &kMeasureVerb, &kTuneVerb,     &kCalibrateVerb,
-                                   &kValidateVerb, &kReproduceVerb, &kReportVerb,  &kStampVerb};
+                                   &kValidateVerb, &kReproduceVerb, &kReportVerb,  &kExploreVerb,  &kStampVerb};
 
 }  // namespace onchip

@@ -6,7 +6,7 @@
 
 #include "kernels/persistent/family_kernel.hpp"
 #include "kernels/recurrent/program.hpp"
-#include "model/training/recurrence_family.hpp"
+#include "model/training/recurrence_layout.hpp"
 
 namespace onchip {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/training/training_timing.hpp"
 
-#include "kernels/baselines/random_fill.hpp"
 #include "kernels/runtime/device_program.hpp"
 #include "kernels/training/training_layer.hpp"
 #include "model/base/error.hpp"
@@ -38,6 +37,18 @@ std::size_t part_of(std::string_view label) {
   return static_cast<std::size_t>(part == kParts.end() ? TrainingPart::other : part->second);
 }
 
+// So many elements, the same again and again after some.
+std::vector<std::uint16_t> random_elements(std::size_t count, double most, Precision precision, Random& random) {
+  constexpr std::size_t kDrawn = 1 << 16;
+  std::vector<std::uint16_t> bits(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    bits[i] = i < kDrawn
+                  ? static_cast<std::uint16_t>(to_bits(precision, static_cast<float>(most * (2 * random.unit() - 1))))
+                  : bits[i - kDrawn];
+  }
+  return bits;
+}
+
 // Random data in the arrays that a step reads.
 void fill_inputs(DeviceProgram& device, const TrainingProgram& training, const TrainingSize& size,
                  Precision precision) {
@@ -54,13 +65,8 @@ void fill_inputs(DeviceProgram& device, const TrainingProgram& training, const T
                                                          {a.dy, 1},
                                                          {a.dhn, 1},
                                                          {a.dcn, 1}}) {
-    std::vector<std::uint16_t> bits(training.program.arrays[array].bytes / 2);
-    constexpr std::size_t kDrawn = 1 << 16;  // and these again and again
-    for (std::size_t i = 0; i < bits.size(); ++i) {
-      bits[i] = i < kDrawn
-                    ? static_cast<std::uint16_t>(to_bits(precision, static_cast<float>(most * (2 * random.unit() - 1))))
-                    : bits[i - kDrawn];
-    }
+    const std::vector<std::uint16_t> bits =
+        random_elements(training.program.arrays[array].bytes / 2, most, precision, random);
     device.write(array, std::as_bytes(std::span(bits)));
   }
 }
@@ -135,9 +141,10 @@ class StackStep {
   using Arrays = TrainingArrays;
 
   std::byte* add(const TrainingLayer& layer, int array, double most = 0) {
-    const DeviceBuffer<std::byte>& buffer = buffers_.emplace_back(layer.training().program.arrays[array].bytes);
+    DeviceBuffer<std::byte>& buffer = buffers_.emplace_back(layer.training().program.arrays[array].bytes);
     if (most > 0) {
-      fill(buffer, precision_, random_pattern(buffer.bytes() / 2, precision_, static_cast<float>(most), ++seed_));
+      const std::vector<std::uint16_t> bits = random_elements(buffer.bytes() / 2, most, precision_, random_);
+      buffer.upload(std::as_bytes(std::span(bits)));
     }
     return buffer.data();
   }
@@ -183,7 +190,7 @@ class StackStep {
   }
 
   Precision precision_;
-  unsigned seed_ = 0;
+  Random random_{1, 0};
   std::deque<TrainingLayer> layers_;
   std::deque<DeviceBuffer<std::byte>> buffers_;
   std::optional<DeviceBuffer<std::byte>> workspace_;

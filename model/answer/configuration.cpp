@@ -98,7 +98,8 @@ namespace {
 
 bool has_exact_rows(const Configuration& configuration) {
   const Recurrent& network = configuration.network;
-  return configuration.weights || network.density * network.rows() * network.hidden <= kMostGenerated;
+  return configuration.weights ||
+         (!configuration.has_expected_rows && network.density * network.rows() * network.hidden <= kMostGenerated);
 }
 
 }  // namespace

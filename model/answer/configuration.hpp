@@ -29,6 +29,7 @@ struct Configuration {
   std::shared_ptr<const SparseMatrix> weights;  // the user's file; empty: generated from mask and seed
   std::string weights_file, tensor;             // its name as the user gave it
   bool transpose = false;                       // it has [hidden, gates * hidden]
+  bool has_expected_rows = false;  // rows of a generated mask at their expected lengths, in a fraction of the time
   Constraints constraints;
   std::optional<RecurrentPlan> plan;  // fixed by the user
 

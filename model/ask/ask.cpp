@@ -136,7 +136,7 @@ Given read_question(const Json& question, unsigned of) {
   const auto texts = [](std::vector<std::string>& list) {
     return [&list](const Json& value) { list = value.get<std::vector<std::string>>(); };
   };
-  const std::array<QuestionKey, 21> keys{{
+  const std::array<QuestionKey, 22> keys{{
       {"ask", [&](const Json& value) { given.asked = text(value); }},
       {"mode", [](const Json&) {}},
       {"network",
@@ -149,6 +149,7 @@ Given read_question(const Json& question, unsigned of) {
        }},
       {"mask", [&](const Json& value) { configuration.mask = parse_mask(text(value)); }, kOfBoth},
       {"seed", [&](const Json& value) { configuration.seed = value.get<std::uint64_t>(); }, kOfBoth},
+      {"rows", [&](const Json& value) { configuration.has_expected_rows = parse_rows(text(value)); }, kOfRecurrent},
       {"constraints",
        [&](const Json& value) {
          if (of == kOfTraining) {

@@ -3,7 +3,7 @@
 //
 //   {"ask": "predict",                  fit, predict, rank or what_if; sweep and pareto: below
 //    "network": {"cell": "lstm", "hidden": 2304, "batch": 4, "density": 0.1, "precision": "fp16", "steps": 256},
-//    "mask": "uniform", "seed": 1,
+//    "mask": "uniform", "seed": 1, "rows": "exact",
 //    "constraints": {"family": "sparse_persistent", "tier": "registers", "sms": 64, ...},
 //    "plan": "sparse_persistent packed_pair ...",
 //    "granule": 32,
@@ -11,8 +11,10 @@
 //    "set": ["sm.count=+10%"],
 //    "target": ["hidden=8192"], "vary": ["shared_memory.per_sm"], "price": ["shared_memory.per_sm=1/KiB"]}
 //
-// Mask and seed are of a generated mask; where a matrix is given it has the density, too. Layers, bidirectional and
-// input ask predict for a whole network. Set changes the chip that is asked about; what_if compares both.
+// Mask and seed are of a generated mask; where a matrix is given it has the density, too. Rows that are "expected" have
+// the lengths that are expected of a random mask: no mask is generated, and a longer row of it may change the plan.
+// Layers, bidirectional and input ask predict for a whole network. Set changes the chip that is asked about; what_if
+// compares both.
 // Target, vary and price ask what_if for the least of the chip that reaches the target.
 //
 // What is left out is as in the commands: relu, batch 4, density 0.3, fp16, 256 steps; fit, what_if and sweep without a

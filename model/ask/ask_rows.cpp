@@ -24,6 +24,13 @@ int whole(const Json& value, std::string_view name, int least, int most) {
   return static_cast<int>(number);
 }
 
+bool parse_rows(std::string_view text) {
+  if (text != "exact" && text != "expected") {
+    throw InputError("rows: found " + in_quotes(text) + ": expected exact or expected");
+  }
+  return text == "expected";
+}
+
 namespace {
 
 // What each key of a question says, with the key where it is refused.
@@ -80,9 +87,7 @@ void read_key(SweepSpec& spec, const std::string& key, const Json& value) {
     spec.keep_front = parse_objectives(value.get<std::string>());
   } else if (key == "rows") {
     spec.rows = value.get<std::string>();
-    if (spec.rows != "exact" && spec.rows != "expected") {
-      throw InputError("rows: found " + in_quotes(spec.rows) + ": expected exact or expected");
-    }
+    parse_rows(spec.rows);
   } else if (key == "granule") {
     spec.granule = whole(value, "granule", 1, kMostGranule);
   } else if ((key == "network" || key == "constraints") && value.is_object()) {

@@ -9,8 +9,9 @@
 
 namespace onchip {
 
+bool parse_rows(std::string_view text);  // "exact" or "expected", which is true
 int whole(const Json& value, std::string_view name, int least, int most);  // a value of the key `name`
-// Throw InputError.
+// All throw InputError.
 Json ask_sweep(const ChipFile& chip, const Json& question);
 Json ask_pareto(const ChipFile& chip, const Json& question);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/chip/chip_keys.hpp"
 
+#include "model/base/error.hpp"
 #include "model/chip/occupancy.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "model/dense/layout.hpp"
 #include "model/families/plan.hpp"
 #include "model/sparse/layout/layout.hpp"
-#include "model/training/recurrence_family.hpp"
+#include "model/training/recurrence_layout.hpp"
 
 #include <variant>
 

@@ -80,6 +80,17 @@ TEST_CASE("shells complete verbs, options and values", "[fast]") {
   CHECK(run("completion tcsh").err == "onchip: found 'tcsh': expected a shell: bash, zsh or fish\n");
 }
 
+TEST_CASE("explore writes the page of this build, or says that there is none", "[fast]") {
+  const Folder folder;
+  const std::string of_folder = "ONCHIP_PAGE=" + folder.path().string(), copy = (folder / "copy.html").string();
+  require_refusal("explore", "expected a file, e.g. 'onchip explore -o onchip.html'");
+  require_refusal("explore -o " + copy, "this build has no page", of_folder);
+  folder.write("onchip.html", "<!DOCTYPE html>\n");
+  CHECK(run("explore -o " + copy, of_folder).status == 0);
+  CHECK(read(copy) == "<!DOCTYPE html>\n");
+  CHECK(run("explore -o -", of_folder).out == "<!DOCTYPE html>\n");
+}
+
 TEST_CASE("lines that are wider than a terminal go on below their last column, word by word", "[fast]") {
   CHECK(wrapped("short\n\n  line\n", 20) == "short\n\n  line\n");
   CHECK(wrapped("key     one two three four five six seven\n", 24) ==

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: a state from the address, an answer of the model's thread, pictures of the answer.
+import { Answer, ChipNumber, read_answer, size_of, sentence_of, shown_plan, without_plan } from "./answer";
+import { render_chip } from "./chip";
+import { render_compare } from "./compare";
+import { Controls } from "./controls";
+import { capital, download, el } from "./dom";
+import { Engine } from "./engine";
+import { Remedy, Worth, marks_of, remedies_of, render_least, render_worth, value_text, worth_keys, worth_of } from "./later";
+import { render_plans } from "./plans";
+import { Json, State, address_of, changes_of, command_of, question_of, read_address } from "./state";
+import { render_step } from "./step";
+import { Frontier, Other, Where, frontier_of, order_of, others_of, sample_column } from "./where";
+
+const engine = new Engine();
+const app = document.getElementById("app")!;
+let state = read_address(location.hash || document.documentElement.dataset.state || "");
+let answer: Answer | undefined;
+let raw = ""; // the answer's JSON, as the model wrote it
+let others: { family: string; why: string }[] = [];
+let frontier: Frontier | undefined;
+let other_chips: Other[] = [];
+let remedies: Remedy[] | null = null;
+const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip
+
+// ---- the page's parts -----------------------------------------------------------------------------------------------
+
+const sentence = el("p", { id: "sentence", "aria-live": "polite", role: "status" }, "The model starts\u2026");
+const problem = el("p", { id: "problem", role: "alert", hidden: true });
+const command = el("code", {});
+const note = el("span", { id: "note", hidden: true });
+const told = el("span", { class: "told", role: "status" });
+const cards: HTMLElement[] = [];
+
+function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
+  const body = el("div", { class: "body" });
+  const svg_button = el("button", { type: "button", class: "svg", "aria-label": `${title} as SVG`, click: () => save_svg(id) }, "SVG");
+  const whole = el("section", { class: "card", id, "aria-labelledby": `${id}-title` },
+    el("header", {}, el("h2", { id: `${id}-title` }, title), ...tools, ["step", "where", "worth"].includes(id) ? svg_button : null), body);
+  cards.push(whole);
+  return body;
+}
+
+const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: Math.max(0, parseFloat(wish.value) || 0) }, false) });
+const wish_unit = el("span", {});
+const step = card("step", "The step");
+const compare = card("compare", "A and B");
+const where_body = card("where", "Where you sit");
+const chip = card("chip", "The chip");
+const plans = card("plans", "Plans");
+const least = card("least", "Least change", el("span", { class: "wish" }, el("label", { for: "wish" }, "or a time of at most "), wish, wish_unit));
+const worth = card("worth", "Worth");
+const form = el("form", { id: "controls", "aria-label": "What is asked", submit: (event) => event.preventDefault() });
+const controls = new Controls(form, change, take_file);
+const where = new Where(where_body, (to) => change(to, true));
+
+app.append(
+  el("header", { id: "top" }, el("h1", {}, "onchip"),
+    el("nav", { "aria-label": "Share and save" },
+      button("Copy link", () => copy(link(), "link")),
+      button("Copy command", () => copy(command_of(state), "command")),
+      button("Pin as A", () => change({ than: address_of(state, true) }, false)),
+      button("JSON", () => download("onchip.json", "application/json", raw)),
+      button("Chip file", save_chip), button("This page", save_page), told)),
+  el("main", {}, form,
+    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note), el("div", { id: "cards" }, ...cards))));
+
+// Of a file the folder is nobody else's business.
+function link(): string {
+  const place = location.protocol === "file:" ? location.pathname.split("/").pop()! : location.origin + location.pathname;
+  return place + address_of(state);
+}
+
+function button(text: string, click: () => void): HTMLElement {
+  return el("button", { type: "button", click }, text);
+}
+
+function tell(text: string): void {
+  told.textContent = text;
+  setTimeout(() => (told.textContent = ""), 2500);
+}
+
+async function copy(text: string, what: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell(`The ${what} is copied.`);
+  } catch {
+    window.prompt(capital(what), text);
+  }
+}
+
+async function save_chip(): Promise<void> {
+  const text = await engine.about("page_chip_file", state.chip, changes_of(state));
+  if (text && !text.startsWith('{"error"')) {
+    download("chip.toml", "application/toml", text);
+  }
+}
+
+// This very document, which opens in this state.
+function save_page(): void {
+  const copied = document.documentElement.cloneNode(true) as HTMLElement;
+  copied.querySelector("#app")!.replaceChildren();
+  copied.dataset.state = address_of(state);
+  download("onchip.html", "text/html", `<!DOCTYPE html>\n${copied.outerHTML}`);
+}
+
+// With the styles that it has here, so that it looks alike anywhere.
+function save_svg(id: string): void {
+  const shown = document.querySelector(`#${id} svg`);
+  if (!shown) {
+    return;
+  }
+  const copied = shown.cloneNode(true) as SVGElement;
+  const elements = shown.querySelectorAll<SVGElement>("*");
+  copied.querySelectorAll<SVGElement>("*").forEach((one, i) => {
+    const style = getComputedStyle(elements[i]);
+    for (const name of ["fill", "stroke", "stroke-width", "font", "opacity", "text-anchor"]) {
+      one.style.setProperty(name, style.getPropertyValue(name));
+    }
+  });
+  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  download(`onchip-${id}.svg`, "image/svg+xml", copied.outerHTML);
+}
+
+// ---- from a change to what is shown ---------------------------------------------------------------------------------
+
+// While something moves the address is replaced, so that one step back leaves all of the movement.
+let is_first_of_movement = true;
+function change(to: Partial<State>, is_moving: boolean): void {
+  const is_other_network = to.hidden !== undefined || to.density !== undefined || to.workload !== undefined;
+  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...to };
+  if (state.than === address_of(state, true)) {
+    tell("It is A. Change anything to compare.");
+  }
+  const address = address_of(state);
+  if (is_moving && !is_first_of_movement) {
+    history.replaceState(null, "", address);
+  } else if (address !== location.hash) {
+    history.pushState(null, "", address);
+  }
+  is_first_of_movement = !is_moving;
+  update();
+}
+
+addEventListener("pointerup", () => (is_first_of_movement = true));
+addEventListener("popstate", () => {
+  state = read_address(location.hash);
+  update();
+});
+
+async function numbers_of(name: string): Promise<Map<string, ChipNumber> | null> {
+  const known = own_numbers.get(name);
+  if (known) {
+    return known;
+  }
+  const text = await engine.about("page_numbers", name, []);
+  const json = text ? JSON.parse(text) : { error: "" };
+  if (json.error !== undefined) {
+    refuse(json.error);
+    return null;
+  }
+  const numbers = new Map<string, ChipNumber>(json.keys.map((number: ChipNumber) => [number.key, number]));
+  own_numbers.set(name, numbers);
+  return numbers;
+}
+
+function refuse(text: string): void {
+  problem.textContent = capital(text);
+  problem.hidden = text === "";
+}
+
+let controls_of = "";
+let asked = 0;
+async function update(): Promise<void> {
+  const mine = ++asked;
+  controls.update(state);
+  command.textContent = command_of(state);
+  wish.value = state.within > 0 ? String(state.within) : "";
+  const numbers = await numbers_of(state.chip);
+  if (mine !== asked || !numbers) {
+    return;
+  }
+  if (controls_of !== state.chip) {
+    controls_of = state.chip;
+    controls.set_numbers(numbers);
+  }
+  const lacks_weights = state.weights !== "" && !engine.has_weights(state.weights);
+  const of = lacks_weights ? { ...state, weights: "" } : state;
+  clearTimeout(exact_timer);
+  document.body.classList.add("waiting");
+  if (of.workload === "layers") {
+    note.textContent = "The blocks of each layer are sought, and then a plan; large networks take seconds\u2026";
+    note.hidden = false;
+  }
+  const is_quick = of.workload === "step" && of.weights === "" && exact !== key_of(of);
+  if (!(await ask_and_show(of, numbers, mine, is_quick)) || !answer) {
+    return;
+  }
+  if (is_quick) {
+    exact_timer = window.setTimeout(async () => {
+      if (await ask_and_show(of, numbers, mine, false)) {
+        exact = key_of(of);
+        fill_in(of, answer!, numbers);
+      }
+    }, 300);
+  } else {
+    fill_in(of, answer, numbers);
+  }
+}
+
+// The network whose mask the thread knows. Until it does, and while something moves, rows have their expected lengths.
+let exact = "";
+let exact_timer = 0;
+const key_of = ({ cell, hidden, density, precision }: State): string => JSON.stringify([cell, hidden, density, precision, engine.starts]);
+
+// False where it was overtaken, or refused.
+async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: number, quickly: boolean): Promise<boolean> {
+  const text = await engine.ask(of.chip, changes_of(of), question_of(of, "rank", quickly), of.workload === "layers" ? 4000 : 150);
+  if (text === null || mine !== asked) {
+    return false;
+  }
+  const json = JSON.parse(text);
+  if (json.error !== undefined) {
+    refuse(json.error);
+    sentence.textContent = "No answer.";
+    return false;
+  }
+  const changed = of.set.size > 0 ? await changed_numbers(of) : numbers;
+  if (mine !== asked) {
+    return false;
+  }
+  refuse(state.weights !== of.weights ? `An address holds no files: drop ${state.weights} on the page. This is a generated mask's answer.` : "");
+  if (of.weights !== "") {
+    state = { ...state, ...size_of(json) };
+    controls.update(state);
+  }
+  document.body.classList.remove("waiting");
+  note.textContent = "Rows at their expected lengths; those of the mask follow.";
+  note.hidden = !quickly;
+  raw = text;
+  others = without_plan(json);
+  answer = read_answer(json, of, changed);
+  show();
+  return true;
+}
+
+async function changed_numbers(of: State): Promise<Map<string, ChipNumber>> {
+  const json = JSON.parse((await engine.about("page_numbers", of.chip, changes_of(of))) ?? "{}");
+  return new Map((json.keys ?? []).map((number: ChipNumber) => [number.key, number]));
+}
+
+function show(): void {
+  if (!answer) {
+    return;
+  }
+  sentence.textContent = sentence_of(answer);
+  sentence.dataset.fits = String(shown_plan(answer)?.fits ?? false);
+  document.title = `${answer.title} on ${answer.chip} \u2013 onchip`;
+  document.querySelector("#step-title")!.textContent = { step: "The step", train: "The iteration", layers: "All images" }[state.workload];
+  wish_unit.textContent = ` ${state.workload === "layers" ? "ms" : "\u00b5s"}`;
+  render_step(step, answer);
+  render_chip(chip, answer);
+  render_plans(plans, answer, others, (family) => change({ family }, false));
+  place();
+}
+
+// The frontiers that are known stay while the point moves between them.
+function place(): void {
+  const has_where = state.workload !== "layers";
+  document.getElementById("where")!.hidden = !has_where;
+  document.getElementById("compare")!.hidden = state.than === "";
+  if (has_where && answer) {
+    const wanted = frontier_of(state);
+    if (wanted.key !== frontier?.key) {
+      frontier = wanted;
+    }
+    const wanted_others = others_of(state);
+    if (wanted_others.some((one, i) => one.frontier.key !== other_chips[i]?.frontier.key)) {
+      other_chips = wanted_others;
+    }
+    where.render(state, frontier, other_chips, answer.chip);
+  }
+}
+
+// ---- what is filled in ----------------------------------------------------------------------------------------------
+
+let filling = 0;
+let timer = 0;
+function fill_in(of: State, to: Answer, own: Map<string, ChipNumber>): void {
+  const mine = ++filling;
+  clearTimeout(timer);
+  engine.forget_later();
+  remedies = null;
+  render_least(least, to, remedies, "", apply);
+  controls.mark(new Map());
+  // A moment later: while something moves these questions would be overtaken at once.
+  timer = window.setTimeout(() => fill_all(mine, of, to, own), 120);
+}
+
+async function fill_all(mine: number, of: State, to: Answer, own: Map<string, ChipNumber>): Promise<void> {
+  const ask_in = (lane: number) => async (chip_name: string, changes: string[], question: Json): Promise<Json | null> => {
+    const text = mine === filling ? await engine.ask_later(lane, chip_name, changes, question) : null;
+    return text === null || mine !== filling ? null : JSON.parse(text);
+  };
+  const ask = (lane: number) => (question: Json): Promise<Json | null> => ask_in(lane)(of.chip, changes_of(of), question);
+  await Promise.all([
+    fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
+    fill_least(of, to, ask(1)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question))),
+  ]);
+  if (mine === filling) {
+    document.body.dataset.filled = String(mine);
+  }
+}
+
+async function fill_compare(of: State, to: Answer, ask: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+  if (of.than === "") {
+    return;
+  }
+  const than = read_address(of.than);
+  const json = await ask(than.chip, changes_of(than), question_of(than, "rank"));
+  if (json && json.error === undefined) {
+    const a = read_answer(json, than, to.numbers);
+    render_compare(compare, a, to, () => change({ ...than, than: address_of(of, true) }, false), () => change({ than: "" }, false));
+  }
+}
+
+async function fill_where(of: State, to: Answer, ask_chip: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+  if (of.workload === "layers" || !frontier) {
+    return;
+  }
+  const own = { chip: of.chip, frontier, changes: changes_of(of) }, all = other_chips;
+  for (const { chip, frontier: one, changes } of [own, ...all.map((other) => ({ ...other, changes: [] }))]) {
+    for (const column of order_of(one.columns)) {
+      if (!one.largest.has(column)) {
+        if (!(await sample_column(one, of, column, (question) => ask_chip(chip, changes, question)))) {
+          return;
+        }
+        where.render(of, own.frontier, all, to.chip);
+      }
+    }
+  }
+}
+
+async function fill_least(of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
+  const wish_text = of.within > 0 ? `takes at most ${of.within} ${to.unit}` : "";
+  const limit = { step: "step_us", train: "us", layers: "ms" }[of.workload];
+  const question = of.within > 0
+    ? { ...question_of(of, "what_if"), target: [`${limit}<=${of.within}`], vary: ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"] }
+    : of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
+    : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit");
+  const json = await ask(question);
+  if (json === null) {
+    return;
+  }
+  if (json.error !== undefined) {
+    least.replaceChildren(el("p", { class: "empty" }, capital(json.error)));
+    return;
+  }
+  if (json.fits === true && !to.fits) {
+    to.fits = true; // with a plan that is slower than the answer's
+    show();
+    least.replaceChildren(el("p", { class: "empty" }, "A plan keeps all weights on the chip. The one that reads some from L2 is predicted to be faster."));
+    return;
+  }
+  remedies = remedies_of(json);
+  render_least(least, to, remedies, wish_text, apply);
+  if (of.within === 0) {
+    controls.mark(marks_of(remedies, to.numbers, to.fits));
+  }
+}
+
+function apply(remedy: Remedy): void {
+  if (remedy.key === "hidden" || remedy.key === "density") {
+    change({ [remedy.key]: remedy.to }, false);
+  } else {
+    const set = new Map(state.set);
+    set.set(remedy.key, value_text(remedy.key, remedy.to, answer!.numbers));
+    change({ set }, false);
+  }
+}
+
+async function fill_worth(mine: number, of: State, to: Answer, own: Map<string, ChipNumber>, ask: (changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+  const time = to.plans[0]?.time ?? null;
+  const found: Worth[] = [];
+  const keys = time === null ? [] : worth_keys(own, of);
+  render_worth(worth, to, found, 0, keys.length);
+  for (const [i, key] of keys.entries()) {
+    const one = await worth_of(key, of, time!, ask);
+    if (one === null || mine !== filling) {
+      return;
+    }
+    if (one !== "none") {
+      found.push(one);
+    }
+    render_worth(worth, to, found, i + 1, keys.length);
+  }
+}
+
+let width = 0;
+new ResizeObserver(() => {
+  if (Math.abs(step.clientWidth - width) > 1) {
+    width = step.clientWidth;
+    show();
+  }
+}).observe(step);
+
+// A chip file or recurrent weights, which are dropped on the page or chosen in the form.
+async function take_file(file: File): Promise<void> {
+  if (/\.toml$/i.test(file.name)) {
+    change({ chip: await file.text(), set: new Map() }, false);
+  } else if (/\.(mtx|smtx|npy|safetensors)$/i.test(file.name)) {
+    engine.take_weights(file.name, await file.arrayBuffer());
+    change({ workload: "step", weights: file.name }, false);
+  } else {
+    refuse(`${file.name}: expected a chip file (.toml) or weights (.mtx, .smtx, .npy, .safetensors)`);
+  }
+}
+
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  const file = event.dataTransfer?.files[0];
+  if (file) {
+    take_file(file);
+  }
+});
+
+engine.chips().then((text) => controls.set_chips(text ? JSON.parse(text) : []));
+update();
+
+// For whoever scripts the page, and its tests: questions as in model/ask/ask.hpp; how long answers take.
+let moves: number[] | undefined;
+let moved_at = 0;
+let longest = 0;
+form.addEventListener("input", () => (moved_at = performance.now()), true);
+Object.assign(globalThis, {
+  onchip: {
+    ask: (name: string, changes: string[], question: string) => engine.ask_text(name, changes, question),
+    touch: () => history.replaceState(null, "", address_of(state)),
+    watch: () => {
+      moves = [];
+      new PerformanceObserver((list) => list.getEntries().forEach((entry) => (longest = Math.max(longest, entry.duration))))
+        .observe({ type: "longtask" });
+      new MutationObserver(() => {
+        if (moved_at > 0) {
+          moves!.push(performance.now() - moved_at);
+          moved_at = 0;
+        }
+      }).observe(sentence, { childList: true, characterData: true, subtree: true });
+    },
+    watched: () => [moves, longest],
+  },
+});

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked, in the command line's own words: it is the page's whole state, stands in the address behind '#', and is
+// turned into questions of model/ask/ask.hpp and into commands.
+
+export type Workload = "step" | "train" | "layers";
+
+export interface State {
+  workload: Workload;
+  chip: string; // a shipped chip's name, or the text of a chip file
+  cell: string;
+  hidden: number;
+  batch: number;
+  density: number;
+  precision: string;
+  layers: number; // of a training
+  steps: number;
+  network: string; // of a sparse deep network
+  images: number;
+  alive: number; // a share of the images, from the second layer on
+  set: Map<string, string>; // changes of the chip: key -> "283 KiB"
+  weights: string; // the name of the user's file; "": a generated mask
+  family: string; // whose plan is shown; "": the answer's
+  within: number; // the wished time in us or ms; 0: none
+  than: string; // the address of what is compared with; "": nothing
+}
+
+export const kCells = ["relu", "tanh", "lstm", "gru"];
+export const kPrecisions = ["fp16", "bf16", "fp32", "fp8"];
+export const kNetworks = ["spdnn:1024x30", "spdnn:1024x120", "spdnn:1024x480", "spdnn:4096x30", "spdnn:4096x120"];
+export const kMostHidden = 16384;
+export const kMostBatch = 512;
+
+export const usual = (): State => ({
+  workload: "step", chip: "h200", cell: "lstm", hidden: 5632, batch: 4, density: 0.1, precision: "fp16", layers: 1,
+  steps: 256, network: "spdnn:1024x120", images: 60000, alive: 0.25, set: new Map(), weights: "", family: "", within: 0, than: "",
+});
+
+export const percent = (share: number): string => `${+(100 * share).toPrecision(3)}%`;
+
+function share(text: string, otherwise: number): number {
+  const number = text.endsWith("%") ? parseFloat(text) / 100 : parseFloat(text);
+  return number > 0 && number <= 1 ? number : otherwise;
+}
+
+function whole(text: string, least: number, most: number, otherwise: number): number {
+  const number = Math.round(parseFloat(text));
+  return number >= least && number <= most ? number : otherwise;
+}
+
+const one_of = (text: string, words: string[], otherwise: string): string => (words.includes(text) ? text : otherwise);
+
+// Never throws: what an address says wrongly is as usual. Unknown words are left out, so that old addresses keep working.
+export function read_address(address: string): State {
+  const state = usual();
+  const words = address.replace(/^#/, "").split("&").filter((word) => word !== "");
+  const values = words.map((word): [string, string] => {
+    const at = word.indexOf("=");
+    const text = (part: string): string => {
+      try {
+        return decodeURIComponent(part.replace(/\+(?!\d)/g, " "));
+      } catch {
+        return part;
+      }
+    };
+    return at < 0 ? [word, ""] : [text(word.slice(0, at)), text(word.slice(at + 1))];
+  });
+  const names = new Map(values);
+  state.workload = names.get("mode") === "train" ? "train" : names.has("network") ? "layers" : "step";
+  if (state.workload === "train") {
+    Object.assign(state, { density: 1, hidden: 1024, batch: 64 });
+  }
+  for (const [name, text] of values) {
+    switch (name) {
+      case "chip": state.chip = text || state.chip; break;
+      case "cell": state.cell = one_of(text, kCells, state.cell); break;
+      case "hidden": state.hidden = whole(text, 1, kMostHidden, state.hidden); break;
+      case "batch": state.batch = whole(text, 1, 1024, state.batch); break;
+      case "density": state.density = share(text, state.density); break;
+      case "precision": state.precision = one_of(text, kPrecisions, state.precision); break;
+      case "layers": state.layers = whole(text, 1, 64, state.layers); break;
+      case "steps": state.steps = whole(text, 1, 100000, state.steps); break;
+      case "network": state.network = text || state.network; break;
+      case "images": state.images = whole(text, 1, 10000000, state.images); break;
+      case "alive": state.alive = share(text, state.alive); break;
+      case "weights": state.weights = text; break;
+      case "family": state.family = text; break;
+      case "within": state.within = Math.max(0, parseFloat(text) || 0); break;
+      case "than": state.than = text; break;
+      case "set": {
+        const at = text.indexOf("=");
+        if (at > 0) {
+          state.set.set(text.slice(0, at), text.slice(at + 1));
+        }
+      }
+    }
+  }
+  return state;
+}
+
+function words_of(state: State): [string, string][] {
+  const words: [string, string][] = [["chip", state.chip]];
+  if (state.workload === "layers") {
+    words.push(["network", state.network], ["images", String(state.images)], ["alive", percent(state.alive)]);
+  } else {
+    words.push(["cell", state.cell], ["hidden", String(state.hidden)], ["batch", String(state.batch)],
+               ["density", percent(state.density)], ["precision", state.precision]);
+    if (state.workload === "train") {
+      words.unshift(["mode", "train"]);
+      words.push(["layers", String(state.layers)], ["steps", String(state.steps)]);
+    }
+  }
+  if (state.workload === "step") {
+    words.push(["weights", state.weights]);
+  }
+  for (const [key, value] of state.set) {
+    words.push(["set", `${key}=${value}`]);
+  }
+  return words;
+}
+
+export function address_of(state: State, alone = false): string {
+  const words = words_of(state);
+  if (!alone) {
+    words.push(["family", state.family], ["within", state.within > 0 ? String(state.within) : ""], ["than", state.than]);
+  }
+  const plain = (text: string): string =>
+    encodeURIComponent(text).replace(/%3D/g, "=").replace(/%3A/g, ":").replace(/%2F/g, "/").replace(/%20/g, "+")
+      .replace(/\+(?=\d)/g, "%20");
+  return "#" + words.filter(([, text]) => text !== "").map(([name, text]) =>
+    `${name}=${name === "than" ? encodeURIComponent(text) : plain(text)}`).join("&");
+}
+
+const quoted = (text: string): string => (/^[\w.:%/-]+$/.test(text) ? text : `'${text}'`);
+
+// What a shell takes; `verb` is one of onchip's.
+export function command_of(state: State, verb = "predict"): string {
+  const is_file = state.chip.includes("\n");
+  const has_weights = state.workload === "step" && state.weights !== ""; // whose size and density are theirs
+  const words = words_of(state).filter(([name, text]) => text !== "" && !(has_weights && /^(hidden|density)$/.test(name))).map(([name, text]) => `--${name} ${quoted(name === "chip" && is_file ? "chip.toml" : text)}`);
+  return `onchip ${verb} ${words.join(" ")}`;
+}
+
+export const changes_of = (state: State): string[] => [...state.set].map(([key, value]) => `${key}=${value}`);
+
+export type Json = any; // an answer, whose forms model/answer/ lists
+
+// Quickly: of expected row lengths instead of those of a generated mask, while something moves.
+export function question_of(state: State, ask: string, quickly = false): Json {
+  if (state.workload === "layers") {
+    return { ask, network: state.network, images: state.images, alive: state.alive };
+  }
+  const network = {
+    cell: state.cell, hidden: state.hidden, batch: state.batch, density: state.density, precision: state.precision,
+  };
+  return state.workload === "train"
+    ? { ask, mode: "train", network: { ...network, steps: state.steps }, layers: state.layers }
+    : state.weights !== "" ? { ask, network: { cell: state.cell, batch: state.batch, precision: state.precision }, weights: state.weights }
+    : { ask, network, ...(quickly ? { rows: "expected" } : {}) };
+}
