@@ -25,9 +25,8 @@ int run_explore(const Options& options) {
   const std::filesystem::path page = shipped_folder("page", "ONCHIP_PAGE", ONCHIP_PAGE_DIR).path / "onchip.html";
   if (!std::filesystem::exists(page)) {
     throw InputError(
-        "this build has no page: it is made where CMake finds Emscripten, esbuild and TypeScript (-DONCHIP_PAGE=ON "
-        "says "
-        "what is missing)");
+        "this build has no page: CMake makes it where it finds Emscripten, esbuild, TypeScript and d3; "
+        "-DONCHIP_PAGE=ON says what is missing");
   }
   InputFile file(page);
   if (path == "-") {

@@ -24,6 +24,7 @@ FIGURES = {
     "training_grid": ("training_grid", ["--data", DATA / "training_grid.csv", "--more", DATA / "training_grid_more.csv"]),
     "training_grid_of_one": ("training_grid", ["--data", DATA / "training_grid.csv"]),
     "regret": ("regret", ["--data", DATA / "regret.csv"]),
+    "language_model": ("language_model", ["--data", DATA / "language_model.csv"]),
     "language_curves": ("language_curves", ["--data", DATA / "language_curves.csv"]),
     "translation_memory": ("translation_memory", ["--data", DATA / "translation.csv"]),
     "layouts": ("layouts", ["--data", DATA / "layouts.csv"]),

@@ -18,7 +18,7 @@ from whole_networks import PRECISIONS, SCALE, Training, cells, footprint, graph_
 KINDS = {"unfused": Unfused, "cudnn": torch.nn.LSTM, "onchip": onchip.LSTM}
 VOCABULARY, STEPS, LAYERS, DROPOUT, RATE, CLIP = 33278, 35, 2, 0.5, 1.0, 0.2
 MODEL = (650, 32)  # hidden, batch
-GRID = [(hidden, batch) for hidden in (256, 512, 1024, 2048) for batch in (16, 64, 256, 512)]
+GRID = [(hidden, batch) for hidden in (256, 512, 1024) for batch in (16, 64, 256, 512)]
 TIMED = ("iteration", "iteration_graph", "recurrent", "recurrent_graph")
 
 
