@@ -4,7 +4,7 @@ onchip.LSTM. Reads rows of experiments/recipes/training/language_model.py."""
 from style import BLUE, GREY, VERMILION, fail, number, parser, plt, read_csv, save, write_dump
 
 WAYS = {"onchip": ("onchip.LSTM", BLUE), "cudnn": ("torch.nn.LSTM", VERMILION)}
-COLUMNS = ["device", "precision", "hidden", "batch", "steps", "layers", *(f"{way}_iteration_graph_us" for way in WAYS)]
+COLUMNS = ["device", "precision", "hidden", "batch", "steps", *(f"{way}_iteration_graph_us" for way in WAYS)]
 
 
 def main():
@@ -33,11 +33,9 @@ def main():
         axes.set_ylim(0, 1.1 * max(map(max, rates)) / 1e6)
         axes.grid(True)
         axes.set_title(f"{hidden} units", fontsize=8, color=GREY)
-        axes.set_xlabel(f"samples of {steps} words")
+        axes.set_xlabel(f"samples of {rows[0]['steps']} words")
     all_axes[0, 0].set_ylabel("million words a second")
-    layers, steps = rows[0]["layers"], rows[0]["steps"]
-    figure.suptitle(f"Training a language model, fp16, {rows[0]['device']}", x=0.02, ha="left", fontsize=11,
-                    weight="bold")
+    figure.suptitle(f"Training a language model, fp16, {rows[0]['device']}", x=0.02, ha="left", fontsize=11, weight="bold")
     figure.subplots_adjust(left=0.6 / figure.get_size_inches()[0], right=0.985, top=0.8, bottom=0.17, wspace=0.3)
     save(figure, options.output)
     write_dump(options.dump, ["hidden", "batch", *WAYS], [[hidden, *point] for hidden, of in sizes.items() for point in of])
