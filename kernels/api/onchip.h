@@ -264,14 +264,15 @@ ONCHIP_API onchip_status onchip_training_create(const onchip_layer* layer, onchi
  * onchip_text_destroy. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
 ONCHIP_API onchip_status onchip_training_library(const onchip_layer* layer, int32_t is_inference, char** why,
                                                  onchip_error* error);
-/* What a forward that no backward follows is priced, in us: by these kernels, infinite where onchip_training_library says
- * why cuDNN is chosen; and by a program for each direction (onchip_program_create) whose step takes `step_us`, with its input product and
- * with what brings sequences into the program's order. Compiles nothing. ONCHIP_DOES_NOT_FIT as above. */
+/* What a forward that no backward follows is priced, in us: by these kernels, infinite where onchip_training_library
+ * says why cuDNN is chosen; and by a program for each direction (onchip_program_create) whose step takes `step_us`,
+ * with its input product and with what brings sequences into the program's order. Compiles nothing. ONCHIP_DOES_NOT_FIT
+ * as above. */
 ONCHIP_API onchip_status onchip_training_inference_us(const onchip_layer* layer, double step_us, double* layer_us,
                                                       double* program_us, onchip_error* error);
-/* As onchip_training_create, of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 * hidden, hidden],
- * whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh is zero elsewhere.
- * Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */
+/* As onchip_training_create, of an LSTM with a mask that stays: w_hh has weights where the matrix has elements, [4 *
+ * hidden, hidden], whatever their values. Forward and backward read w_hh only there, keep that on the chip, and dw_hh
+ * is zero elsewhere. Takes some device memory of its own, until it is destroyed: its graphs may not outlive it. */
 ONCHIP_API onchip_status onchip_training_create_sparse(const onchip_layer* layer, const onchip_matrix* mask,
                                                        onchip_training** training, onchip_error* error);
 /* Bytes of device memory: what a forward or a backward needs while it runs, aligned to ONCHIP_WORKSPACE_ALIGNMENT, and

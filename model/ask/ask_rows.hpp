@@ -9,7 +9,7 @@
 
 namespace onchip {
 
-bool parse_rows(std::string_view text);  // "exact" or "expected", which is true
+bool parse_rows(std::string_view text);                                    // "exact" or "expected", which is true
 int whole(const Json& value, std::string_view name, int least, int most);  // a value of the key `name`
 // All throw InputError.
 Json ask_sweep(const ChipFile& chip, const Json& question);

@@ -554,7 +554,7 @@ TEST_CASE("a chip's memory bounds what it trains, and more of it lets more be tr
     const TrainingAnswer answer = predict(longest);
     const auto peak = static_cast<double>(answer.planned->prediction.memory.peak_bytes);
     CHECK(peak < asked.chip.chip.dram_bytes.value);
-    CHECK(peak > 0.6 * asked.chip.chip.dram_bytes.value);   // the rest is x
+    CHECK(peak > 0.6 * asked.chip.chip.dram_bytes.value);    // the rest is x
     CHECK(stash_of(answer.planned->plan) == Stash::replay);  // all others need more
     longest.constraints.stash = Stash::gates;
     CHECK(says(fit(longest).answer.planned.why(), "of device memory beside the input and the weights; there are"));
