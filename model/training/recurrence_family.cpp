@@ -13,7 +13,7 @@
 namespace onchip {
 namespace {
 
-constexpr int kTileRegisters = 4;  // of a thread
+constexpr int kRegistersOfTile = 4;  // of a thread
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void check(const Recurrent& network, const RecurrencePlan& plan) {
 Footprint footprint(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape, int directions) {
   const auto [others, most] = recurrence_registers(shape, plan);
   Footprint need;
-  need[Resource::registers] = {1.0 * others + kTileRegisters * (shape.tiles - plan.shared_tiles), 1.0 * most};
+  need[Resource::registers] = {1.0 * others + kRegistersOfTile * (shape.tiles - plan.shared_tiles), 1.0 * most};
   need[Resource::shared_memory] = {static_cast<double>(shape.shared_bytes), chip.smem_bytes_per_block};
   need[Resource::threads] = {1.0 * shape.threads, chip.max_threads_per_block};
   need[Resource::sms] = {1.0 * shape.blocks * directions, chip.sm_count};
@@ -68,9 +68,9 @@ void for_each_candidate(const Chip& chip, const Recurrent& network, const RowPro
     const RecurrenceShape shape = recurrence_shape(size, plan, false);
     const auto [others, most] = recurrence_registers(shape, plan);
     const int lacking =
-        others + kTileRegisters * (shape.tiles - plan.shared_tiles) + constraints.spare_registers - most;
-    plan.shared_tiles =
-        std::clamp(plan.shared_tiles + (lacking + kTileRegisters - 1) / kTileRegisters, plan.shared_tiles, shape.tiles);
+        others + kRegistersOfTile * (shape.tiles - plan.shared_tiles) + constraints.spare_registers - most;
+    plan.shared_tiles = std::clamp(plan.shared_tiles + (lacking + kRegistersOfTile - 1) / kRegistersOfTile,
+                                   plan.shared_tiles, shape.tiles);
     if (constraints.tier.value_or(Tier::streamed) >= plan.tier()) {
       consider(plan);
     }
