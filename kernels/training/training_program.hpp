@@ -12,13 +12,12 @@
 //   each chunk, from the last    packing | W_ih x + W_hh h | the gates anew, from the c before the chunk | backward |
 //                                dx, and what it adds to dW_ih and dW_hh, in fp32
 //
-// Of a stash of replay, a program is of a whole stack of layers, whose workspaces but for a chunk's arrays are the
-// same:
+// Of a stash of replay, a program is of a whole stack of layers, which share their workspaces but for a chunk's arrays:
 //
 //   each chunk, from the first   each layer: packing | W_ih x | forward, which leaves the state behind the chunk
-//   each chunk, from the last    each layer: packing | W_ih x | forward, which keeps the chunk's gates; then each
-//   layer,
-//                                from the last: packing | backward | dx, and what it adds to dW_ih and dW_hh, in fp32
+//   each chunk, from the last    each layer: packing | W_ih x | forward, which keeps the chunk's gates;
+//                                then each layer, from the last: packing | backward | dx, and what it adds to dW_ih and
+//                                dW_hh, in fp32
 #pragma once
 
 #include "kernels/runtime/kernel_program.hpp"
@@ -49,8 +48,8 @@ struct TrainingArrays {
   // What backward needs beside y and cells. Of a stash of gates [steps, batch, 4, hidden], which backward overwrites,
   // of a dense layer with zeros up to whole 16 bytes behind each gate's units; with lengths packed, likewise. Of a
   // stash of cells there are no `cells`, but of an LSTM, behind each chunk but the last, c in fp32: [chunks - 1, batch,
-  // hidden]. Of a stash
-  // of replay it is the first layer's: of each layer the same, of a GRU h in fp32, then of all but the last layer h.
+  // hidden]. Of a stash of replay it is the first layer's, and has of each layer the same, of a GRU h in fp32, then of
+  // all layers but the last h.
   int kept = 0;
   // Of a stash of replay, dw_ih and dw_hh are in fp32, each gate's units and the columns up to the next multiple of 8.
   int dx = 0, dw_ih = 0, dw_hh = 0, db = 0, db_hh = 0, dh0 = 0, dc0 = 0;
@@ -75,9 +74,9 @@ struct SparseTraining;
 
 struct TrainingProgram {
   KernelProgram program;  // results: one word, 1 if a wait was given up, 2 if a length is none
-  TrainingArrays arrays;  // of the first of:
-  std::vector<TrainingArrays> layers =
-      {};              // that are replayed, or the only one; x and dx are the first's, y and dy the last's
+  TrainingArrays arrays;  // of the first layer
+  // Of the layers that are replayed, or of the only one; x and dx are the first's, y and dy the last's.
+  std::vector<TrainingArrays> layers = {};
   int own_arrays = 0;  // the first of those that are none of the caller's
   TrainingPlan plan;
   std::shared_ptr<const SparseTraining> sparse = {};  // sparse_program.hpp: of a sparse one

@@ -29,8 +29,8 @@ struct TrainingWays {
 // Of one layer and direction. Compiles, and loads the program. Throws CudaError.
 TrainingWays training_ways(const TrainingProgram& training, const TrainingSize& size, Precision precision);
 
-// Of any number of layers and directions without a mask; throws InputError for a plan of replay: the layers' halves
-// (training_layer.hpp) in one CUDA graph, as who trains the network has them, and all gradients.
+// Of any number of layers and directions without a mask: the layers' halves (training_layer.hpp) in one CUDA graph, as
+// who trains the network has them, and all gradients. Throws InputError for a plan of replay.
 Way stack_way(const Chip& chip, const Training& training, const TrainingPlan& plan);
 
 }  // namespace onchip

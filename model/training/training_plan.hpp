@@ -26,8 +26,7 @@ namespace onchip {
 //   cells  of an LSTM c behind each chunk of steps, in fp32, of a GRU nothing: the gates of a chunk are computed anew
 //          from x and h
 //   replay of a stack of layers the state behind each chunk of steps, c or of a GRU h in fp32: from it the forward pass
-//   of
-//          all layers runs again for the chunk, which then keeps the gates. Outputs of lower layers are not kept
+//          of all layers runs again for the chunk, which then keeps the gates. Outputs of lower layers are not kept
 enum class Stash : std::uint8_t { gates, cells, replay };
 inline constexpr std::array<std::string_view, 3> kStashNames{"gates", "cells", "replay"};
 
