@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/page/answers.hpp"
 
+#include "experiments/page/html.hpp"
 #include "model/base/units.hpp"
+#include "model/chip/chip_keys.hpp"
+#include "model/explore/front_of_rows.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 namespace onchip {
@@ -18,11 +21,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kInlined{"network", "configuration", "row"};
 constexpr std::array<std::string_view, 3> kNotShown{"schema", "version", "command"};
-
-template <typename Names>
-bool is_one_of(const Names& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 std::string scalar_text(const Json& value) {
   return value.is_null()           ? ""
@@ -34,14 +32,6 @@ std::string scalar_text(const Json& value) {
 // Long lists are no text to read.
 std::string list_text(const Json& array) {
   constexpr std::size_t kMost = 16;
-  if (array.size() > kMost && std::ranges::all_of(array, [](const Json& value) { return value.is_number(); })) {
-    double least = std::numeric_limits<double>::infinity(), most = -least;
-    for (const Json& value : array) {
-      least = std::min(least, value.get<double>());
-      most = std::max(most, value.get<double>());
-    }
-    return std::to_string(array.size()) + " numbers from " + significant(least, 6) + " to " + significant(most, 6);
-  }
   std::string text;
   for (std::size_t i = 0; i < std::min(kMost, array.size()); ++i) {
     text += (i ? ", " : "") + (array[i].is_structured() ? array[i].dump() : scalar_text(array[i]));
@@ -50,73 +40,48 @@ std::string list_text(const Json& array) {
 }
 
 bool all_have(const Json& array, std::initializer_list<const char*> keys) {
-  return array.is_array() && !array.empty() && std::ranges::all_of(array, [&](const Json& one) {
-           return one.is_object() && one.size() == keys.size() &&
-                  std::ranges::all_of(keys, [&](const char* key) { return one.contains(key); });
-         });
-}
-
-bool are_terms(const Json& value) {
-  return all_have(value, {"name", "us"});
-}
-
-bool are_resources(const Json& value) {
-  return all_have(value, {"name", "used", "available", "unit"});
-}
-
-// {"hidden": ["1024", "2048"]} -> "hidden 1024 -> 2048"; of a plan no more than the family, as it is long.
-std::string changes_text(const Json& changes) {
-  std::string text;
-  for (const auto& [key, values] : changes.items()) {
-    std::array<std::string, 2> sides{scalar_text(values[0]), scalar_text(values[1])};
-    if (key == "plan") {
-      std::ranges::for_each(sides, [](std::string& side) { side.resize(std::min(side.find(' '), side.size())); });
-    }
-    text += text.empty() ? "" : ", ";
-    text += key == "plan" && sides[0] == sides[1] ? "another plan" : key + ' ' + sides[0] + " -> " + sides[1];
-  }
-  return text;
-}
-
-bool are_changes(const Json& value) {
-  return value.is_object() && std::ranges::all_of(value, [](const Json& one) {
-           return one.is_array() && one.size() == 2 && !one[0].is_structured() && !one[1].is_structured();
+  return is_array_of_objects(array) && std::ranges::all_of(array, [&](const Json& one) {
+           return one.is_object() && std::ranges::all_of(keys, [&](const char* key) { return one.contains(key); });
          });
 }
 
 void add_flat(const std::string& prefix, const Json& object, NamedCells& cells) {
   for (const auto& [key, value] : object.items()) {
     const std::string name = prefix + key;
-    const auto with_end = [&](std::string_view end, const std::string& put) {
-      return name.substr(0, name.size() - end.size()) + put;
-    };
-    if (prefix.empty() && is_one_of(kNotShown, key)) {
+    const auto beginning = [&](std::string_view end) { return name.substr(0, name.rfind(end)); };
+    if (prefix.empty() && std::ranges::find(kNotShown, key) != kNotShown.end()) {
       continue;
     }
     if (!value.is_structured()) {
       cells.emplace_back(name, scalar_text(value));
-    } else if (is_one_of(kInlined, key) && value.is_object()) {
+    } else if (std::ranges::find(kInlined, key) != kInlined.end() && value.is_object()) {
       add_flat(prefix, value, cells);
     } else if (key == "plan" && value.is_object() && value.contains("text")) {
       cells.emplace_back(name, scalar_text(value["text"]));
-    } else if (name.ends_with("interval_us") && value.is_array() && value.size() == 2) {
-      cells.emplace_back(with_end("interval_us", "low_us"), scalar_text(value[0]));
-      cells.emplace_back(with_end("interval_us", "high_us"), scalar_text(value[1]));
-    } else if (are_terms(value)) {
-      for (const Json& term : value) {
-        cells.emplace_back((name == "terms" ? "" : with_end("terms", "")) + scalar_text(term["name"]) + "_us",
-                           scalar_text(term["us"]));
+    } else if (name.find("interval_") != std::string::npos && value.is_array() && value.size() == 2) {
+      const std::string unit = name.substr(name.rfind('_'));
+      cells.emplace_back(beginning("interval_") + "low" + unit, scalar_text(value[0]));
+      cells.emplace_back(beginning("interval_") + "high" + unit, scalar_text(value[1]));
+    } else if (key == "terms_ms" && value.is_object()) {
+      for (const auto& [term, ms] : value.items()) {
+        cells.emplace_back(beginning("terms_ms") + term + "_ms", scalar_text(ms));
       }
-    } else if (are_resources(value)) {
+    } else if (key == "terms" && all_have(value, {"name", "us"})) {
+      for (const Json& term : value) {
+        cells.emplace_back(beginning("terms") + scalar_text(term["name"]) + "_us", scalar_text(term["us"]));
+      }
+    } else if (key == "phases" && all_have(value, {"name", "us", "beside"})) {
+      std::map<std::string, double> sums;
+      for (const Json& phase : value) {
+        sums[scalar_text(phase["name"])] += phase["beside"] == true ? 0 : phase["us"].get<double>();
+      }
+      for (const auto& [phase, us] : sums) {
+        cells.emplace_back(phase + "_us", scalar_text(us));
+      }
+    } else if (all_have(value, {"name", "used", "available", "unit"})) {
       for (const Json& use : value) {
         cells.emplace_back(scalar_text(use["name"]), scalar_text(use["used"]) + " of " + scalar_text(use["available"]) +
                                                          ' ' + scalar_text(use["unit"]));
-      }
-    } else if (key == "changed" && are_changes(value)) {
-      cells.emplace_back("what changed", changes_text(value));
-    } else if (key == "percent" && value.is_object()) {
-      for (const auto& [column, percent] : value.items()) {
-        cells.emplace_back("change of " + column + "_percent", scalar_text(percent));
       }
     } else if (value.is_object()) {
       add_flat(name + '.', value, cells);
@@ -132,9 +97,10 @@ bool is_array_of_objects(const Json& value) {
   return value.is_array() && !value.empty() && value[0].is_object();
 }
 
-bool is_flat(const std::string& key, const Json& value) {
-  return !value.is_structured() || is_one_of(kInlined, key) || key == "plan" || are_terms(value) ||
-         are_resources(value) || (value.is_array() && !is_array_of_objects(value));
+bool are_cells(const std::string& key, const Json& value) {
+  return !value.is_structured() || std::ranges::find(kInlined, key) != kInlined.end() || key == "plan" ||
+         key.starts_with("terms") || key == "phases" || key == "resources" ||
+         (value.is_array() && !is_array_of_objects(value));
 }
 
 NamedCells flat(const Json& object) {
@@ -176,55 +142,81 @@ Json to_json(const Table& table) {
   return rows;
 }
 
+Rows::Rows(const Table& table) : table_(table) {
+  for (const char* const column : {"chip", "cell", "hidden", "batch", "density", "precision", "plan"}) {
+    names_.insert(names_.end(), varies(column) ? 1 : 0, column);
+  }
+}
+
+bool Rows::has(std::initializer_list<std::string_view> columns) const {
+  return std::ranges::all_of(columns, [&](std::string_view column) {
+    return std::ranges::find(table_.columns, column) != table_.columns.end();
+  });
+}
+
+std::string Rows::text(std::size_t row, std::string_view column) const {
+  const auto place = static_cast<std::size_t>(std::ranges::find(table_.columns, column) - table_.columns.begin());
+  return place < table_.columns.size() ? table_.rows[row][place] : "";
+}
+
+double Rows::number(std::size_t row, std::string_view column) const {
+  return cell_number(text(row, column)).value_or(NAN);
+}
+
+bool Rows::is_yes(std::size_t row, std::string_view column) const {
+  return text(row, column) == "true" || text(row, column) == "1";
+}
+
+bool Rows::varies(std::string_view column) const {
+  std::set<std::string> found;
+  for (std::size_t row = 0; row < size(); ++row) {
+    found.insert(text(row, column));
+  }
+  return found.size() - found.count("") > 1;
+}
+
+std::string Rows::name(std::size_t row) const {
+  std::string words;
+  for (const std::string& column : names_) {
+    const std::string value = text(row, column);
+    words += (words.empty() ? "" : ", ") + column + ' ' + value.substr(0, value.find(' '));
+  }
+  return words;
+}
+
 // ---- sentences ------------------------------------------------------------------------------------------------------
 
 namespace {
 
-std::string field_text(const Json& value) {
+std::string field_text(const Json& object, const char* key) {
+  const Json value = object.value(key, Json());
   return value.is_string() ? value.get<std::string>() : value.is_number() ? significant(value.get<double>(), 6) : "?";
 }
 
-std::string field_text(const Json& object, const char* key) {
-  return field_text(object.value(key, Json()));
-}
-
+// A number, or the median of a measured time.
 std::optional<double> field_number(const Json& object, const char* key) {
-  const Json value = object.value(key, Json());
+  Json value = object.value(key, Json());
+  value = value.is_object() ? value.value("median", Json()) : value;
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
-}
-
-std::string us_text(double time) {
-  return significant(time, 3) + " µs";
 }
 
 std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
-std::string percent_change(double from, double to) {
-  const double percent = 100 * (to / from - 1);
-  return (percent > 0 ? "+" : "") + fixed(percent, 1) + " %";
+std::string three_digits(double value) {
+  return format_number(rounded(value, 3));
 }
 
-// "lstm H=2304 B=4 10 % fp16 on H200"
+// "lstm H=2304 B=4 10 % fp16 on H200", "spdnn:1024x120 on H200"
 std::string network_text(const Json& answer) {
-  const Json network = answer.value("network", Json::object());
-  return field_text(network, "cell") + " H=" + field_text(network, "hidden") + " B=" + field_text(network, "batch") +
-         ' ' + significant(100 * field_number(network, "density").value_or(0), 4) + " % " +
-         field_text(network, "precision") + " on " + field_text(answer, "chip");
-}
-
-std::string time_text(const Json& answer) {
-  const std::optional<double> step = field_number(answer, "step_us");
-  const Json interval = answer.value("interval_us", Json());
-  if (!step) {
-    return "nothing is known of its time";
-  }
-  const bool is_known = interval.is_array() && interval.size() == 2 && interval[0].is_number();
-  return "a step takes " + us_text(*step) +
-         (is_known ? " (95 %: " + significant(interval[0].get<double>(), 3) + " to " +
-                         significant(interval[1].get<double>(), 3) + ")"
-                   : "");
+  const Json network = answer.value("network", Json());
+  const std::string chip = " on " + field_text(answer, "chip");
+  return network.is_object() ? field_text(network, "cell") + " H=" + field_text(network, "hidden") +
+                                   " B=" + field_text(network, "batch") + ' ' +
+                                   significant(100 * field_number(network, "density").value_or(1), 4) + " % " +
+                                   field_text(network, "precision") + chip
+                             : field_text(answer, "network") + chip;
 }
 
 bool is_case(const Json& value) {
@@ -232,139 +224,63 @@ bool is_case(const Json& value) {
 }
 
 // Of what has a time; "fits" alone says so of networks without weights that stream.
-bool answer_runs(const Json& answer) {
-  return answer.value(answer.contains("runs") ? "runs" : "fits", Json()) == true;
+bool runs(const Json& answer) {
+  return answer.value(answer.contains("runs") ? "runs" : "fits", Json(true)) == true;
+}
+
+// What takes how long: a step, an iteration of a training, all images.
+struct Time {
+  const char *what, *field, *interval, *unit;
+};
+const Time& time_of(const Json& answer) {
+  static constexpr std::array<Time, 3> kTimes{{{"a step takes ", "step_us", "interval_us", " µs"},
+                                               {"an iteration takes ", "us", "interval_us", " µs"},
+                                               {"all images take ", "ms", "interval_ms", " ms"}}};
+  return kTimes[answer.contains("phases") ? 1 : answer.contains("ms") ? 2 : 0];
+}
+
+std::string time_text(const Json& answer) {
+  const auto& [what, field, interval_field, unit] = time_of(answer);
+  const std::optional<double> time = field_number(answer, field);
+  const Json interval = answer.value(interval_field, Json());
+  if (!time) {
+    return "nothing is known of its time";
+  }
+  const bool is_known = interval.is_array() && interval.size() == 2 && interval[0].is_number();
+  return what + three_digits(*time) + unit +
+         (is_known ? " (95 %: " + three_digits(interval[0].get<double>()) + " to " +
+                         three_digits(interval[1].get<double>()) + ")"
+                   : "");
 }
 
 std::string case_sentence(const Json& answer) {
-  if (!answer_runs(answer)) {
+  if (!runs(answer)) {
     return network_text(answer) + " does not fit: too little of " + field_text(answer, "binding") + '.';
   }
-  std::string sentence =
-      network_text(answer) + (answer.value("fits", Json()) == true ? " fits: " : " runs: ") + time_text(answer);
-  const Json terms = answer.value("terms", Json::array());
-  const std::string binding = field_text(answer, "binding");
-  const bool is_term =
-      std::ranges::any_of(terms, [&](const Json& term) { return term.value("name", Json()) == binding; });
-  sentence += is_term ? ", bound by " + binding : "; " + binding + " is the fullest resource";
+  std::string text =
+      network_text(answer) + (answer.value("fits", Json(true)) == true ? " fits: " : " runs: ") + time_text(answer);
+  if (const auto predicted = field_number(answer, "predicted_us")) {
+    text += "; predicted are " + three_digits(*predicted) + " µs";
+  } else if (answer.contains("binding")) {
+    text += "; the bottleneck is " + field_text(answer, "binding");
+  }
   if (const auto whole = field_number(answer.value("sequence", Json::object()), "us")) {
-    sentence += "; the whole sequence takes " + us_text(*whole);
+    text += "; the whole sequence takes " + three_digits(*whole) + " µs";
   }
-  return sentence + '.';
-}
-
-std::string fit_sentence(const Json& answer) {
-  return "The largest network that fits: " + case_sentence(answer);
-}
-
-std::string ranking_sentence(const Json& answer) {
-  for (const Json& plan : answer["plans"]) {
-    if (answer_runs(plan)) {
-      return "Of " + plural(answer["plans"].size(), "kind") + " of plan, " + field_text(plan, "family") +
-             " is the fastest. " + case_sentence(plan);
-    }
-  }
-  return "No kind of plan fits.";
-}
-
-std::string what_if_sentence(const Json& answer) {
-  const Json& base = answer["base"];
-  std::string sentence = "Base: " + case_sentence(base);
-  for (const auto& [name, side] : answer.items()) {
-    if (name == "base" || !is_case(side)) {
-      continue;
-    }
-    std::string word = name;
-    word[0] = static_cast<char>(word[0] >= 'a' && word[0] <= 'z' ? word[0] - 'a' + 'A' : word[0]);
-    sentence += ' ' + word + ": ";
-    const auto before = field_number(base, "step_us"), after = field_number(side, "step_us");
-    sentence += before && after ? us_text(*after) + " (" + percent_change(*before, *after) + ")" : case_sentence(side);
-    const auto most = field_number(base, "largest_hidden"), more = field_number(side, "largest_hidden");
-    if (most && more && *most > 0) {
-      sentence += ", and the largest network that fits has " + format_number(*more) + " hidden units instead of " +
-                  format_number(*most) + " (" + percent_change(*most, *more) + ")";
-    }
-    sentence += '.';
-  }
-  if (answer.contains("target")) {
-    std::string options;
-    for (const Json& alone : answer.value("alone", Json::array())) {
-      if (alone.value("reached", Json()) == true) {
-        options += (options.empty() ? "" : ", or ") + field_text(alone, "option");
-      }
-    }
-    sentence += answer.value("reached", Json()) != true ? " The target is not reached."
-                : options.empty()                       ? " The target is reached."
-                                                        : " The target is reached with " + options + '.';
-  }
-  return sentence;
-}
-
-std::string simulate_sentence(const Json& answer) {
-  return network_text(answer) + ", replayed: " + time_text(answer) + "; predicted are " +
-         us_text(answer["predicted_us"].get<double>()) + '.';
-}
-
-std::string measure_sentence(const Json& answer) {
-  const auto step = field_number(answer.value("step_us", Json::object()), "median"),
-             predicted = field_number(answer, "predicted_us");
-  std::string sentence = network_text(answer) + ", run: ";
-  if (answer.value("correct", Json()) != true) {
-    return sentence + "the results are wrong.";
-  }
-  sentence += "the results are right";
-  if (step && predicted) {
-    sentence += ", a step takes " + us_text(*step) + ", and the prediction of " + us_text(*predicted) + " is off by " +
-                percent_change(*step, *predicted);
-  }
-  return sentence + '.';
-}
-
-std::string validate_sentence(const Json& answer) {
-  return plural(static_cast<std::size_t>(field_number(answer, "points").value_or(0)), "measured step") +
-         ": the predictions are off by " + significant(field_number(answer, "mape_percent").value_or(NAN), 2) +
-         " % on average, and " + significant(field_number(answer, "coverage_percent").value_or(NAN), 3) +
-         " % lie in their 95 % interval.";
-}
-
-std::string front_sentence(const Json& answer) {
-  return field_text(answer, "on_front") + " of " + field_text(answer, "rows") +
-         " rows are on the front: no row is better in one objective and worse in none. They dominate " +
-         field_text(answer, "dominated") + "; " + field_text(answer, "not_counted") + " do not count.";
-}
-
-// The kinds of JSON, by what only they have; the first that matches.
-struct AnswerKind {
-  const char* name;
-  const char* key;
-  std::string (*sentence)(const Json&);
-};
-constexpr std::array kAnswerKinds{AnswerKind{"pareto", "on_front", front_sentence},
-                                  AnswerKind{"validate", "mape_percent", validate_sentence},
-                                  AnswerKind{"what-if", "base", what_if_sentence},
-                                  AnswerKind{"predict", "plans", ranking_sentence},
-                                  AnswerKind{"simulate", "predicted_terms", simulate_sentence},
-                                  AnswerKind{"measure", "correct", measure_sentence},
-                                  AnswerKind{"fit", "next", fit_sentence},
-                                  AnswerKind{"predict", "terms", case_sentence}};
-
-std::size_t column_place(const Table& rows, std::string_view column) {
-  return static_cast<std::size_t>(std::ranges::find(rows.columns, column) - rows.columns.begin());
+  return text + (answer.value("correct", Json(true)) == true ? "." : "; the results are wrong.");
 }
 
 // "9 claims: 8 replicated, 1 differs", in the order in which they are first seen; a claim may have several rows.
-std::string verdicts_sentence(const Table& rows, std::size_t verdict, std::size_t claim) {
-  std::vector<std::string> claims;
+std::string verdicts_sentence(const Rows& rows) {
+  std::set<std::string> claims;
   std::vector<std::pair<std::string, int>> counts;
-  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-    const auto& row = rows.rows[i];
-    const std::string& name = claim < row.size() ? row[claim] : std::to_string(i);
-    if (std::ranges::find(claims, name) != claims.end()) {
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::string claim = rows.text(row, "claim"), verdict = rows.text(row, "verdict");
+    if (!claims.insert(claim.empty() ? std::to_string(row) : claim).second) {
       continue;
     }
-    claims.push_back(name);
-    auto count = std::ranges::find(counts, row[verdict], &std::pair<std::string, int>::first);
-    count = count == counts.end() ? counts.insert(count, {row[verdict], 0}) : count;
+    auto count = std::ranges::find(counts, verdict, &std::pair<std::string, int>::first);
+    count = count == counts.end() ? counts.insert(count, {verdict, 0}) : count;
     ++count->second;
   }
   std::string text;
@@ -374,66 +290,94 @@ std::string verdicts_sentence(const Table& rows, std::size_t verdict, std::size_
   return plural(claims.size(), "claim") + text + '.';
 }
 
-std::string rows_sentence(const Table& rows) {
-  const std::size_t count = rows.rows.size();
-  if (const std::size_t verdict = column_place(rows, "verdict"); verdict < rows.columns.size()) {
-    return verdicts_sentence(rows, verdict, column_place(rows, "claim"));
+}  // namespace
+
+std::string sentence(const Json& answer) {
+  if (!answer.is_object()) {
+    return "";
   }
-  const std::size_t fits = column_place(rows, "fits"), step = column_place(rows, "step_us"),
-                    hidden = column_place(rows, "hidden"), chip = column_place(rows, "chip");
-  if (count == 0 || std::max(fits, step) >= rows.columns.size()) {
-    return count == 0 ? "There are no rows." : plural(count, "row") + '.';
+  if (answer.contains("on_front")) {
+    return field_text(answer, "on_front") + " of " + field_text(answer, "rows") +
+           " rows are on the front: no row is better in one objective and worse in none. They dominate " +
+           field_text(answer, "dominated") + "; " + field_text(answer, "not_counted") + " do not count.";
   }
-  const auto number = [](const std::string& cell, double none) {
-    return cell.empty() ? none : std::strtod(cell.c_str(), nullptr);
-  };
+  if (answer.contains("plans")) {
+    const Json& plans = answer["plans"];
+    const auto fastest = std::ranges::find_if(plans, [](const Json& plan) { return is_case(plan) && runs(plan); });
+    return fastest == plans.end() ? "No kind of plan fits."
+                                  : "Of " + plural(plans.size(), "kind") + " of plan, " +
+                                        field_text(*fastest, "family") + " is the fastest. " + case_sentence(*fastest);
+  }
+  if (is_case(answer)) {
+    return (answer.contains("next") ? "The largest network that fits: " : "") + case_sentence(answer);
+  }
+  std::string text;
+  for (const auto& [name, side] : answer.items()) {  // base, changed, ...
+    text += is_case(side) ? (text.empty() ? "" : " ") + name + ": " + case_sentence(side) : "";
+    if (is_array_of_objects(side) && text.empty()) {
+      std::vector<NamedCells> rows;
+      std::ranges::transform(side, std::back_inserter(rows), flat);
+      return sentence(to_table(rows));
+    }
+  }
+  return text;
+}
+
+std::string sentence(const Table& table) {
+  const Rows rows(table);
+  if (rows.size() == 0) {
+    return "There are no rows.";
+  }
+  if (rows.has({"verdict"}) || !rows.has({"fits", "step_us"})) {
+    return rows.has({"verdict"}) ? verdicts_sentence(rows) : plural(rows.size(), "row") + '.';
+  }
   std::size_t fitting = 0;
   double largest = 0;
   std::map<std::string, double> shortest;  // of each chip
-  for (const auto& row : rows.rows) {
-    if (row[fits] == "true" || row[fits] == "1") {
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows.is_yes(row, "fits")) {
       ++fitting;
-      largest = std::max(largest, hidden < row.size() ? number(row[hidden], 0) : 0);
-      double& of_chip = shortest.try_emplace(chip < row.size() ? row[chip] : "", INFINITY).first->second;
-      of_chip = std::min(of_chip, number(row[step], INFINITY));
+      largest = std::fmax(largest, rows.number(row, "hidden"));
+      double& of_chip = shortest.try_emplace(rows.text(row, "chip"), INFINITY).first->second;
+      of_chip = std::fmin(of_chip, rows.number(row, "step_us"));
     }
   }
-  std::string sentence = std::to_string(fitting) + " of " + plural(count, "row") + " fit";
-  sentence += largest > 0 ? ", up to " + format_number(largest) + " hidden units" : "";
+  std::string text = std::to_string(fitting) + " of " + plural(rows.size(), "row") + " fit";
+  text += largest > 0 ? ", up to " + format_number(largest) + " hidden units" : "";
   std::string before = "; the shortest step takes ";
   for (const auto& [name, us] : shortest) {
     if (std::isfinite(us)) {
-      sentence += before + us_text(us) + (shortest.size() > 1 ? " on " + name : "");
+      text += before + three_digits(us) + " µs" + (shortest.size() > 1 ? " on " + name : "");
       before = ", ";
     }
   }
-  return sentence + '.';
+  return text + '.';
 }
 
-}  // namespace
-
-Summary summary(const Json& answer) {
-  if (answer.is_object()) {
-    for (const AnswerKind& kind : kAnswerKinds) {
-      if (answer.contains(kind.key)) {
-        return {kind.name, kind.sentence(answer)};
-      }
-    }
-    for (const auto& [key, value] : answer.items()) {
-      if (is_array_of_objects(value)) {
-        std::vector<NamedCells> rows;
-        std::ranges::transform(value, std::back_inserter(rows), flat);
-        return summary(to_table(rows));
-      }
+std::string page_state(const Rows& rows, std::size_t row) {
+  std::string chip = rows.text(row, "chip"), state;
+  if (chip.empty() || (rows.text(row, "hidden").empty() && rows.text(row, "network").empty())) {
+    return "";
+  }
+  std::ranges::transform(chip, chip.begin(),
+                         [](unsigned char c) { return c == ' ' ? '_' : static_cast<char>(std::tolower(c)); });
+  const auto add = [&](const std::string& name, const std::string& value) {
+    state += value.empty() ? "" : (state.empty() ? "#" : "&") + name + '=' + percent_encoded(value);
+  };
+  if (!rows.text(row, "stash").empty()) {
+    add("mode", "train");
+  }
+  add("chip", chip);
+  for (const char* const name :
+       {"network", "images", "cell", "hidden", "batch", "density", "precision", "layers", "steps"}) {
+    add(name, rows.text(row, name));
+  }
+  for (const ChipKey& key : chip_keys()) {
+    if (const std::string value = rows.text(row, key.key); !value.empty()) {
+      add("set", std::string(key.key) + '=' + value + ' ' + std::string(base_unit(key.dimension)));
     }
   }
-  return {"answer", ""};
-}
-
-Summary summary(const Table& rows) {
-  const bool is_claims = column_place(rows, "verdict") < rows.columns.size();
-  const bool is_sweep = !rows.columns.empty() && rows.columns[0] == "row";
-  return {is_claims ? "reproduce" : is_sweep ? "sweep" : "rows", rows_sentence(rows)};
+  return state;
 }
 
 }  // namespace onchip

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -23,7 +24,6 @@ constexpr std::string_view kHead = R"(<!DOCTYPE html>
 :root { color-scheme: light dark; --ink: #222; --dim: #666; --line: #ccc; --back: #fff; --shade: #f4f4f4; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #ddd; --dim: #999; --line: #444; --back: #161616; --shade: #222; }
-  figure svg { filter: invert(0.91) hue-rotate(180deg); }
 }
 body { max-width: 72rem; margin: 0 auto; padding: 1rem; color: var(--ink); background: var(--back);
   font: 1rem/1.5 system-ui, sans-serif; }
@@ -35,18 +35,26 @@ h3 { font-size: 1rem; margin: 1.5rem 0 0.3rem; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; margin: 0.5rem 0; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th { font-weight: 600; }
-td.number, th.number { text-align: right; white-space: nowrap; }
+th { font-weight: 600; } th:first-child { white-space: nowrap; }
+td.number { text-align: right; white-space: nowrap; }
 td.long { min-width: 14rem; max-width: 26rem; font-size: 0.8rem; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; overflow-x: auto; }
-figure svg { width: 100%; height: auto; min-width: 30rem; max-width: 45rem; }
+figure svg, figure img { width: 100%; height: auto; min-width: 30rem; max-width: 45rem; }
+svg text { fill: var(--ink); font-size: 12px; }
+svg .title { font-weight: 600; font-size: 14px; }
+svg .grid { stroke: var(--line); } svg .mark { stroke: var(--ink); } svg.bar { width: 15rem; vertical-align: middle; }
+.blue { fill: #0072b2; color: #0072b2; stroke: #0072b2; } .orange { fill: #e69f00; color: #e69f00; stroke: #e69f00; }
+.green { fill: #009e73; color: #009e73; stroke: #009e73; } .sky { fill: #56b4e9; color: #56b4e9; stroke: #56b4e9; }
+.vermilion { fill: #d55e00; color: #d55e00; stroke: #d55e00; } .purple { fill: #cc79a7; color: #cc79a7; stroke: #cc79a7; }
+.yellow { fill: #f0e442; color: #f0e442; stroke: #f0e442; } .grey { fill: #888; color: #888; stroke: #888; }
+.map td { border: 1px solid var(--back); } .no { background: var(--line); } svg rect { stroke: none; }
 pre { overflow-x: auto; padding: 0.6rem; background: var(--shade); font-size: 0.8rem; }
 pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
 details pre { max-height: 30rem; overflow: auto; }
 @media print {
   :root { --ink: #000; --dim: #444; --line: #999; --back: #fff; --shade: #fff; }
   body { max-width: none; padding: 0; font-size: 9pt; }
-  figure svg { filter: none; min-width: 0; }
+  figure svg { min-width: 0; }
   figure, tr { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   .wide { overflow: visible; }
@@ -59,16 +67,6 @@ details pre { max-height: 30rem; overflow: auto; }
 
 constexpr std::size_t kShownRows = 100;
 
-std::vector<bool> number_columns(const Table& table) {
-  std::vector<bool> numbers(table.columns.size(), !table.rows.empty());
-  for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      numbers[i] = numbers[i] && (row[i].empty() || is_number(row[i]));
-    }
-  }
-  return numbers;
-}
-
 // As many digits as people read; the data have all.
 std::string shown_number(const std::string& text) {
   constexpr int kDigits = 4;
@@ -79,16 +77,16 @@ std::string shown_number(const std::string& text) {
   return std::abs(value) < 1000 ? format_number(rounded(value, kDigits)) : text;
 }
 
-std::string cell_html(const char* tag, const std::string& text, bool is_to_right) {
-  constexpr std::size_t kLong = 40;
-  const char* const kind = is_to_right ? " class=\"number\"" : text.size() > kLong ? " class=\"long\"" : "";
-  return std::string("<") + tag + kind + '>' + escaped(shown_number(text)) + "</" + tag + '>';
-}
+// What begins so is HTML, as html_cell() makes it.
+constexpr char kHtml = '\x01';
 
-void add_same(std::string& same, const std::string& column, const std::string& cell) {
-  if (!cell.empty()) {
-    same += (same.empty() ? "" : "; ") + heading(column) + ": " + shown_number(cell);
+std::string cell_html(const char* tag, const std::string& text) {
+  constexpr std::size_t kLong = 40;
+  if (text.starts_with(kHtml)) {
+    return std::string("<") + tag + '>' + text.substr(1) + "</" + tag + '>';
   }
+  const char* const kind = is_number(text) ? " class=\"number\"" : text.size() > kLong ? " class=\"long\"" : "";
+  return std::string("<") + tag + kind + '>' + escaped(shown_number(text)) + "</" + tag + '>';
 }
 
 }  // namespace
@@ -108,14 +106,25 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
+std::string percent_encoded(std::string_view text) {
+  constexpr std::string_view kPlain = "._:/=-", kDigits = "0123456789ABCDEF";
+  std::string written;
+  for (const unsigned char c : text) {
+    const bool is_plain = std::isalnum(c) || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+    written += is_plain ? std::string(1, static_cast<char>(c)) : std::string{'%', kDigits[c / 16], kDigits[c % 16]};
+  }
+  return written;
+}
+
 std::string heading(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kUnits{{{"_us", "µs"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kUnits{{{"_us", "µs"},
+                                                                                 {"_ms", "ms"},
                                                                                  {"_percent", "%"},
                                                                                  {"_mhz", "MHz"},
                                                                                  {"_kib_per_sm", "KiB per SM"},
                                                                                  {"_mib", "MiB"},
                                                                                  {"_gb_per_second", "GB/s"}}};
-  if (column.find('.') != std::string_view::npos) {  // a chip's key
+  if (column.find('.') != std::string_view::npos || column.starts_with(kHtml)) {  // a chip's key
     return std::string(column);
   }
   std::string unit;
@@ -131,68 +140,59 @@ std::string heading(std::string_view column) {
   return text + unit;
 }
 
-std::string table_html(const Table& table) {
+std::string html_cell(const std::string& html) {
+  return kHtml + html;
+}
+
+void without_html(std::string& cell) {
+  cell.erase(0, cell.find_first_not_of(kHtml));
+}
+
+std::string table_html(const Table& table, bool are_side_by_side) {
   constexpr std::size_t kFew = 2;
-  const std::vector<bool> numbers = number_columns(table);
-  std::vector<std::size_t> shown;
   std::string same;
+  std::vector<std::vector<std::string>> cells(std::min(kShownRows, table.rows.size()) + 1);  // the first: headings
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    const bool varies = table.rows.size() <= kFew ||
-                        std::ranges::any_of(table.rows, [&](const auto& row) { return row[i] != table.rows[0][i]; });
-    if (varies) {
-      shown.push_back(i);
-    } else {
-      add_same(same, table.columns[i], table.rows[0][i]);
+    std::string first;  // that is there
+    for (const auto& row : table.rows) {
+      first = first.empty() ? row[i] : first;
+    }
+    const auto is_first = [&](const auto& row) { return row[i].empty() || row[i] == first; };
+    const bool is_html = first.starts_with(kHtml) || table.columns[i].starts_with(kHtml);
+    if (first.empty() || (table.rows.size() > kFew && !is_html && std::ranges::all_of(table.rows, is_first))) {
+      same += first.empty() ? "" : (same.empty() ? "" : "; ") + heading(table.columns[i]) + ": " + shown_number(first);
+      continue;
+    }
+    const bool is_plan = table.columns[i].ends_with("plan") && table.rows.size() > kFew;  // of many, the family
+    cells[0].push_back(heading(table.columns[i]));
+    for (std::size_t row = 1; row < cells.size(); ++row) {
+      const std::string& text = table.rows[row - 1][i];
+      cells[row].push_back(is_plan ? text.substr(0, text.find(' ')) : text);
     }
   }
-  std::string html = note_html(same.empty() ? "" : "In all rows: " + same + ".");
-  html += "<div class=\"wide\"><table>\n<thead><tr>";
-  for (const std::size_t i : shown) {
-    html += cell_html("th", heading(table.columns[i]), numbers[i]);
+  if (are_side_by_side) {
+    std::vector<std::vector<std::string>> turned(cells[0].size());
+    for (const auto& row : cells) {
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        turned[i].push_back(row[i]);
+      }
+    }
+    cells = std::move(turned);
   }
-  html += "</tr></thead>\n<tbody>\n";
-  for (std::size_t r = 0; r < std::min(kShownRows, table.rows.size()); ++r) {
+  std::string html = note_html(same.empty() ? "" : "In all rows: " + same + ".") + "<div class=\"wide\"><table>\n";
+  for (std::size_t row = 0; row < cells.size(); ++row) {
     html += "<tr>";
-    for (const std::size_t i : shown) {
-      const std::string& cell = table.rows[r][i];
-      const bool is_plan = table.columns[i].ends_with("plan");  // of many, the family
-      html += cell_html("td", is_plan ? cell.substr(0, cell.find(' ')) : cell, numbers[i]);
+    for (std::size_t i = 0; i < cells[row].size(); ++i) {
+      html += cell_html(are_side_by_side ? (i == 0 ? "th" : "td") : (row == 0 ? "th" : "td"), cells[row][i]);
     }
     html += "</tr>\n";
   }
-  html += "</tbody></table></div>\n";
+  html += "</table></div>\n";
   if (table.rows.size() > kShownRows) {
     html += note_html("The first " + std::to_string(kShownRows) + " of " + std::to_string(table.rows.size()) +
                       " rows; all are in the data below.");
   }
   return html;
-}
-
-std::string side_by_side_html(const Table& table) {
-  std::string html, same;
-  const auto begin_row = [&](const std::string& name) { html += "<tr>" + cell_html("th", name, false); };
-  if (table.rows.size() > 1) {
-    begin_row("");
-    for (const auto& row : table.rows) {
-      html += cell_html("th", row[0], false);
-    }
-    html += "</tr>\n";
-  }
-  for (std::size_t i = 1; i < table.columns.size(); ++i) {
-    const std::string& first = table.rows[0][i];
-    const bool is_same = std::ranges::all_of(table.rows, [&](const auto& row) { return row[i] == first; });
-    if (is_same && (first.empty() || table.rows.size() > 1)) {
-      add_same(same, table.columns[i], first);
-      continue;
-    }
-    begin_row(heading(table.columns[i]));
-    for (const auto& row : table.rows) {
-      html += cell_html("td", row[i], false);
-    }
-    html += "</tr>\n";
-  }
-  return note_html(same.empty() ? "" : "In all: " + same + ".") + "<div class=\"wide\"><table>\n" + html +
-         "</table></div>\n";
 }
 
 std::string page_html(std::string_view title, std::string_view body) {
