@@ -290,7 +290,7 @@ class Sweep {
           Stretch& stretch = *stretches_[static_cast<std::size_t>(i)];
           stretch.begin = std::min(rows_, next_ + (before + static_cast<std::uint64_t>(i)) * of_stretch);
           stretch.end = end_of(stretch, of_stretch);
-          stretch.compute(is_first_ ? &is_stopped : nullptr);
+          stretch.compute(is_first_ ? MayGoOn([] { return !is_stopped.load(std::memory_order_relaxed); }) : MayGoOn());
         });
         // As far as nothing is missing.
         std::string text;

@@ -6,6 +6,7 @@
 #include "model/answer/answer.hpp"
 #include "model/base/error.hpp"
 #include "model/chip/chip.hpp"
+#include "model/explore/table_columns.hpp"
 #include "model/workload/mask.hpp"
 
 #include <algorithm>
@@ -21,6 +22,9 @@ struct onchip_chip {
 };
 struct onchip_matrix {
   onchip::SparseMatrix matrix;
+};
+struct onchip_table {
+  onchip::ColumnTable table;
 };
 
 namespace onchip {

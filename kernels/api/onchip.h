@@ -5,6 +5,7 @@
  *   matrix      recurrent weights with their zeros: from an array, compressed rows or a file
  *   fit         does the network fit on the chip, what is the bottleneck, how long does a step take
  *   question    all that the commands answer, as JSON
+ *   table       the rows of a sweep as columns, for Arrow's readers
  *   program     the plan, compiled for an architecture, and the weights as it loads them
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
  *   training    forward and all gradients of one dense LSTM or GRU layer, in the caller's memory
@@ -48,7 +49,7 @@ extern "C" {
 
 /* Of this header; another number than onchip_api_version() returns means that header and library do not belong
  * together. */
-#define ONCHIP_API_VERSION 3
+#define ONCHIP_API_VERSION 4
 ONCHIP_API int32_t onchip_api_version(void);
 
 typedef int32_t onchip_status;
@@ -161,6 +162,38 @@ ONCHIP_API onchip_status onchip_largest_hidden(const onchip_chip* chip, const on
 ONCHIP_API onchip_status onchip_ask(const onchip_chip* chip, const char* question, const onchip_matrix* matrix,
                                     char** answer, onchip_error* error);
 ONCHIP_API void onchip_text_destroy(char* text);
+
+/* ---- table ------------------------------------------------------------------------------------------------------- */
+
+/* Rows as columns, of a sweep or of the caller. */
+typedef struct onchip_table onchip_table;
+
+/* How far a sweep has come, of its rows before `where`; another thread may read it, and write `stop` to end the sweep.
+ */
+typedef struct onchip_progress {
+  size_t struct_bytes;
+  int64_t done, rows;
+  int32_t stop;
+} onchip_progress;
+
+/* The rows of a sweep, as many as there are, by all cores: a question whose "ask" is "sweep" (model/ask/ask.hpp).
+ * `progress` may be null. */
+ONCHIP_API onchip_status onchip_table_create_sweep(const onchip_chip* chip, const char* question,
+                                                   onchip_progress* progress, onchip_table** table,
+                                                   onchip_error* error);
+/* Of a JSON array of objects. A column is of 64-bit integers, doubles, booleans or texts, by its values; null where a
+ * row has none; what is something else is text, as JSON. */
+ONCHIP_API onchip_status onchip_table_create_rows(const char* rows, onchip_table** table, onchip_error* error);
+ONCHIP_API onchip_status onchip_table_rows(const onchip_table* table, int64_t* rows, onchip_error* error);
+/* A JSON array of objects; destroy it with onchip_text_destroy. */
+ONCHIP_API onchip_status onchip_table_text(const onchip_table* table, char** rows, onchip_error* error);
+/* Arrow's C stream interface: record batches, without a copy. The stream outlives the table; release it. */
+struct ArrowArrayStream;
+ONCHIP_API onchip_status onchip_table_stream(const onchip_table* table, struct ArrowArrayStream* stream,
+                                             onchip_error* error);
+ONCHIP_API void onchip_table_destroy(onchip_table* table);
+/* The destructor of a Python capsule "arrow_array_stream" whose structure malloc() gave: releases what nobody took. */
+ONCHIP_API void onchip_capsule_destroy(void* capsule);
 
 /* ---- program ----------------------------------------------------------------------------------------------------- */
 

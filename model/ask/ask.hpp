@@ -41,8 +41,11 @@
 #pragma once
 
 #include "model/answer/json.hpp"
+#include "model/explore/rows.hpp"
 #include "model/workload/mask.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace onchip {
@@ -51,5 +54,10 @@ inline constexpr int kMostAskedRows = 100'000;  // which are kept in memory
 
 // Throws InputError for text that is no such question, and wherever the commands do.
 Json ask(const ChipFile& chip, std::string_view question, const SparseMatrix* weights = nullptr);
+
+// The rows of a sweep as columns, with the numbers that they have as JSON, as many as there are. `watch` is told how
+// many rows there are before `where`, and returns what is asked before each. Throws InputError as ask().
+ColumnTable ask_table(const ChipFile& chip, std::string_view question,
+                      const std::function<MayGoOn(std::uint64_t rows)>& watch);
 
 }  // namespace onchip

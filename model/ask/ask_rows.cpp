@@ -104,13 +104,17 @@ void refuse_many(std::uint64_t rows) {
   }
 }
 
-Json rows_of(SweepSpec& spec, const ChipFile& chip) {
+void prepare(SweepSpec& spec, const ChipFile& chip) {
   if (!spec.varies("chip")) {
     spec.chips.insert_or_assign(chip.chip.name, chip);
     std::erase_if(spec.fixed, [](const KeyValues& values) { return values.key.name == "chip"; });
     spec.fixed.push_back({find_sweep_key("chip"), {{chip.chip.name}}});
   }
   finish(spec);
+}
+
+Json rows_of(SweepSpec& spec, const ChipFile& chip) {
+  prepare(spec, chip);
   refuse_many(spec.size());
   std::string lines = text_of_rows(spec, RowFormat::json_lines, all_cores());
   std::ranges::replace(lines, '\n', ',');  // within a row they are escaped
@@ -122,13 +126,33 @@ Json rows_of(SweepSpec& spec, const ChipFile& chip) {
 
 }  // namespace
 
-Json ask_sweep(const ChipFile& chip, const Json& question) {
+namespace {
+
+SweepSpec read_sweep(const Json& question) {
   SweepSpec spec;
   for_each_key(question, [&](const std::string& key, const Json& value) {
     if (key != "ask") {
       read_key(spec, key, value);
     }
   });
+  return spec;
+}
+
+}  // namespace
+
+ColumnTable ask_table(const ChipFile& chip, std::string_view question,
+                      const std::function<MayGoOn(std::uint64_t rows)>& watch) {
+  const Json asked = parse_json(question, "question");
+  if (!asked.is_object() || asked.value("ask", Json()) != "sweep") {
+    throw InputError("question: expected a sweep: {\"ask\": \"sweep\", ...}");
+  }
+  SweepSpec spec = read_sweep(asked);
+  prepare(spec, chip);
+  return table_of_rows(spec, all_cores(), watch(spec.size()));
+}
+
+Json ask_sweep(const ChipFile& chip, const Json& question) {
+  SweepSpec spec = read_sweep(question);
   return versioned({{"rows", rows_of(spec, chip)}});
 }
 

@@ -135,7 +135,27 @@ std::string significant(double value, int digits) {
   return buffer;
 }
 
+// Without text where a quotient of two exact numbers is the nearest one to the decimal, and no tie is near.
 double rounded(double value, int digits) {
+  constexpr int kMostDigits = 9, kMostTens = 22;  // 10^22 is exact
+  constexpr double kNearTie = 1e-3;
+  static constexpr auto kTens = [] {
+    std::array<double, kMostTens + 1> tens{1};
+    for (std::size_t i = 1; i < tens.size(); ++i) {
+      tens[i] = 10 * tens[i - 1];
+    }
+    return tens;
+  }();
+  const double size = std::abs(value);
+  if (digits <= kMostDigits && size > 1e-12 && size < 1e15) {
+    const int ten = digits - 1 - static_cast<int>(std::floor(std::log10(size)));
+    const double power = kTens[static_cast<std::size_t>(std::abs(ten))],
+                 scaled = ten >= 0 ? value * power : value / power;
+    const double whole = std::nearbyint(scaled);
+    if (std::abs(std::abs(scaled - whole) - 0.5) > kNearTie) {
+      return ten >= 0 ? whole / power : whole * power;
+    }
+  }
   return std::isfinite(value) ? std::strtod(significant(value, digits).c_str(), nullptr) : value;
 }
 

@@ -282,89 +282,177 @@ bool RowComputer::compute(std::uint64_t i) {
   return true;
 }
 
-// ---- its text -------------------------------------------------------------------------------------------------------
+// ---- its cells ------------------------------------------------------------------------------------------------------
 
-void RowComputer::begin_cell(std::string& text) {
-  const std::string& column = columns_[cell_];
-  if (format_ == RowFormat::csv) {
-    if (cell_ > 0) {
-      text += ',';
+namespace {
+
+// Of whole numbers from 0, or of numbers: how a key's value stands in a row without quotes.
+bool is_number(const Key& key, const KeyValue& value) {
+  return key.is_number || (key.is_whole && std::isdigit(static_cast<unsigned char>(value.text[0])));
+}
+
+// Cells as text: of CSV, or of a line of JSON.
+class TextCells {
+ public:
+  TextCells(RowFormat format, const std::vector<std::string>& columns, std::string& text)
+      : format_(format), columns_(columns), text_(text) {}
+
+  void whole(std::uint64_t number) {
+    begin();
+    std::array<char, 24> buffer;
+    text_.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
+  }
+  void number(double number, int digits) {
+    begin();
+    if (!std::isfinite(number)) {
+      text_ += format_ == RowFormat::csv ? "" : "null";
+      return;
     }
-  } else {
-    text += cell_ > 0 ? ", \"" : "{\"";
-    text += column;
-    text += "\": ";
+    std::array<char, 32> buffer;
+    const auto end =
+        std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, std::chars_format::general, digits);
+    text_.append(buffer.data(), end.ptr);
   }
-  ++cell_;
+  void written_number(const std::string& number) {
+    begin();
+    text_ += number;
+  }
+  void truth(bool value) {
+    begin();
+    text_ += value ? "true" : "false";
+  }
+  void word(std::string_view word) {
+    begin();
+    if (format_ == RowFormat::json_lines) {
+      text_ += word.empty() ? "null" : quoted_json(word);
+    } else if (word.find_first_of(",\"\r\n") == std::string_view::npos) {
+      text_ += word;
+    } else {
+      const std::string line = csv_line({std::string(word)});
+      text_.append(line, 0, line.size() - 1);
+    }
+  }
+
+ private:
+  void begin() {
+    const std::string& column = columns_[cell_];
+    if (format_ == RowFormat::csv) {
+      text_ += cell_ > 0 ? "," : "";
+    } else {
+      ((text_ += cell_ > 0 ? ", \"" : "{\"") += column) += "\": ";
+    }
+    ++cell_;
+  }
+
+  RowFormat format_;
+  const std::vector<std::string>& columns_;
+  std::string& text_;
+  std::size_t cell_ = 0;
+};
+
+// Cells as they are in columns, with the numbers that the text has.
+class ColumnCells {
+ public:
+  explicit ColumnCells(Batch& batch) : next_(batch.begin()) {}
+
+  void whole(std::uint64_t number) { (next_++)->add(static_cast<std::int64_t>(number)); }
+  void number(double number, int digits) { (next_++)->add(rounded(number, digits)); }
+  void written_number(const std::string& number) {
+    Column& column = *next_++;
+    const char* const end = number.data() + number.size();
+    if (column.type() == ColumnType::whole) {
+      std::int64_t value = 0;
+      std::from_chars(number.data(), end, value);
+      column.add(value);
+    } else if (column.type() == ColumnType::number) {
+      double value = 0;
+      std::from_chars(number.data(), end, value);
+      column.add(value);
+    } else {
+      column.add(std::string_view(number));
+    }
+  }
+  void truth(bool value) { (next_++)->add(value); }
+  void word(std::string_view word) { word.empty() ? (next_++)->add_none() : (next_++)->add(word); }
+
+ private:
+  Batch::iterator next_;
+};
+
+// The type of a key's column.
+ColumnType type_of(const KeyValues& values) {
+  const auto is_whole = [](const KeyValue& value) {
+    constexpr std::size_t kSafe = 18;  // digits
+    return !value.is_factor && value.text.size() <= kSafe &&
+           value.text.find_first_not_of("-0123456789") == std::string::npos;
+  };
+  const auto is_any_number = [&](const KeyValue& value) { return value.is_factor || is_number(values.key, value); };
+  return !std::ranges::all_of(values.values, is_any_number) ? ColumnType::text
+         : std::ranges::all_of(values.values, is_whole)     ? ColumnType::whole
+                                                            : ColumnType::number;
 }
 
-void RowComputer::append_number(std::string& text, double number, int digits) {
-  begin_cell(text);
-  if (!std::isfinite(number)) {
-    text += format_ == RowFormat::csv ? "" : "null";
-    return;
-  }
-  std::array<char, 32> buffer;
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, std::chars_format::general, digits);
-  text.append(buffer.data(), end.ptr);
-}
+}  // namespace
 
-void RowComputer::append_word(std::string& text, std::string_view word) {
-  begin_cell(text);
-  if (format_ == RowFormat::json_lines) {
-    text += word.empty() ? "null" : quoted_json(word);
-  } else if (word.find_first_of(",\"\r\n") == std::string_view::npos) {
-    text += word;
-  } else {
-    const std::string line = csv_line({std::string(word)});
-    text.append(line, 0, line.size() - 1);
-  }
-}
-
-void RowComputer::append_to(std::string& text) {
+template <typename Cells>
+void RowComputer::for_each_cell(Cells&& cells) {
   constexpr std::size_t kShort = 4;  // bytes follow
   constexpr int kDigits = 6, kDigitsOfExtras = 9, kDigitsOfKeys = 15;
-  cell_ = 0;
-  begin_cell(text);
-  std::array<char, 24> number;
-  text.append(number.data(), std::to_chars(number.data(), number.data() + number.size(), row_).ptr);
+  cells.whole(row_);
   for (const Source& source : key_cells_) {
-    const Key& key = source.of->key;
     const KeyValue& value = source.value();
     if (value.is_factor) {
-      append_number(text, chip_.*key.chip_key->member, kDigitsOfKeys);
-    } else if (key.is_number || (key.is_whole && std::isdigit(static_cast<unsigned char>(value.text[0])))) {
-      begin_cell(text);
-      text += value.text;
+      cells.number(chip_.*source.of->key.chip_key->member, kDigitsOfKeys);
+    } else if (is_number(source.of->key, value)) {
+      cells.written_number(value.text);
     } else {
-      append_word(text, value.text);
+      cells.word(value.text);
     }
   }
   for (const Number_of& found : found_) {
-    append_number(text, found(answered_), kDigitsOfKeys);
+    cells.number(found(answered_), kDigitsOfKeys);
   }
-  begin_cell(text);
-  text += fits(answered_) ? "true" : "false";
+  cells.truth(fits(answered_));
   if (swept_.swept == Swept::recurrent) {
-    begin_cell(text);
-    text += runs(answered_) ? "true" : "false";
+    cells.truth(runs(answered_));
   }
   if (has_tier_) {
-    append_word(text, tier(answered_));
+    cells.word(tier(answered_));
   }
-  append_word(text, binding(answered_));
+  cells.word(binding(answered_));
   for (std::size_t i = 0; i < times_.size(); ++i) {
-    append_number(text, times_[i](answered_), i < kShort ? kDigits : kDigitsOfKeys);
+    cells.number(times_[i](answered_), i < kShort ? kDigits : kDigitsOfKeys);
   }
   if (!has_plan_) {
-    append_word(text, plan_text(answered_));
+    cells.word(plan_text(answered_));
   }
   for (const Extra& extra : extras_) {
-    append_number(text, extra.value, kDigitsOfExtras);
+    cells.number(extra.value, kDigitsOfExtras);
   }
-  append_word(text, problem_);
+  cells.word(problem_);
+}
+
+void RowComputer::append_to(std::string& text) {
+  for_each_cell(TextCells(format_, columns_, text));
   text += format_ == RowFormat::csv ? "\n" : "}\n";
+}
+
+void RowComputer::append_to(Batch& batch) {
+  for_each_cell(ColumnCells(batch));
+}
+
+Batch RowComputer::no_rows() const {
+  Batch batch;
+  for (const std::string& column : columns_) {
+    const bool is_truth = column == "fits" || column == "runs";
+    const bool is_word = column == "tier" || column == "binding" || column == "plan" || column == "problem";
+    batch.emplace_back(column, is_truth ? ColumnType::truth : is_word ? ColumnType::text : ColumnType::number);
+  }
+  batch.front() = Column(columns_.front(), ColumnType::whole);
+  for (std::size_t i = 0; i < key_cells_.size(); ++i) {
+    batch[i + 1] = Column(columns_[i + 1], type_of(*key_cells_[i].of));
+  }
+  return batch;
 }
 
 }  // namespace onchip

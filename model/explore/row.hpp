@@ -4,6 +4,7 @@
 
 #include "model/explore/expression.hpp"
 #include "model/explore/spec.hpp"
+#include "model/explore/table_columns.hpp"
 
 #include <array>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace onchip {
 
-enum class RowFormat : std::uint8_t { csv, json_lines };
+enum class RowFormat : std::uint8_t { csv, json_lines, columns };
 
 // Another engine than the model: a plan, and its time as simulated or measured.
 using AskEngine = std::function<PlannedNetwork(const Chip&, const Configuration&, const RowProfile&)>;
@@ -30,12 +31,15 @@ class RowComputer {
   // Answers the question of row i. False where --where leaves it out. Throws InputError with the row for an expression
   // that divides by zero.
   bool compute(std::uint64_t i);
-  // The row computed last.
+  // The row computed last, in the format of text, or as columns, which begin as no_rows().
   void append_to(std::string& text);
+  void append_to(Batch& batch);
+  Batch no_rows() const;
   // Of that row, by SweepSpec::keep_front: smaller is better; NaN: not known.
   const std::vector<double>& objectives() const { return objectives_; }
 
-  std::string header() const;  // "" for JSON Lines
+  RowFormat format() const { return format_; }
+  std::string header() const;  // "" but for CSV
   const std::vector<std::string>& columns() const { return columns_; }
 
  private:
@@ -58,9 +62,8 @@ class RowComputer {
   void answer_training();
   void answer();
 
-  void begin_cell(std::string& text);
-  void append_number(std::string& text, double number, int digits);
-  void append_word(std::string& text, std::string_view word);
+  template <typename Cells>
+  void for_each_cell(Cells&& cells);
 
   const SweepSpec& spec_;
   const RowFormat format_;
@@ -78,7 +81,6 @@ class RowComputer {
   std::vector<Source> key_cells_;                       // in the order of the columns
   std::vector<unsigned> subjects_of_axis_;              // [axes], bits
   unsigned stale_ = ~0u;                                // bits
-  std::size_t cell_ = 0;                                // that is written next
 
   Draft draft_;
   Chip chip_;

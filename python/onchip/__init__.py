@@ -32,6 +32,7 @@ from .api import (
     Program,
     Recurrence,
     Resource,
+    Table,
     Training,
     ask,
     fit,
@@ -40,6 +41,7 @@ from .api import (
     predict,
     sensitivities,
     sweep,
+    sweep_table,
     what_if,
 )
 from .feed_forward import FeedForward
@@ -62,6 +64,7 @@ __all__ = [
     "Recurrence",
     "Resource",
     "Rows",
+    "Table",
     "Training",
     "ask",
     "fit",
@@ -73,6 +76,7 @@ __all__ = [
     "replace",
     "sensitivities",
     "sweep",
+    "sweep_table",
     "what_if",
 ]
 

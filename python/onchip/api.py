@@ -2,14 +2,16 @@
 """Chips, matrices, fits, programs and recurrences as Python objects; kernels/api/onchip.h says what they are."""
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import dataclasses
 import difflib
 import json
 import os
+import sys
 from typing import Any, Dict, List, Literal, Mapping, Optional, Sequence, Tuple, Union, overload
 
-from . import library, tensors
+from . import arrow, library, tensors
 from .rows import Front, Rows
 
 CELLS = ("relu", "tanh", "lstm", "gru")
@@ -346,15 +348,66 @@ def sensitivities(chip: ChipLike, cell: Optional[str] = None, hidden: Optional[i
     return Rows(answer.get("sensitivity", ()), bars=("d_step_percent", "d_hidden_percent"))
 
 
-def sweep(chip: ChipLike, *axes: Axis, **options: Any) -> Rows:
+class Table(_Handle):
+    """Rows as columns, which readers of Arrow take without a copy: pyarrow.table(table), polars.DataFrame(table),
+    pandas.DataFrame.from_arrow(table). sweep_table() makes one."""
+
+    _kind = "table"
+
+    def __len__(self) -> int:
+        rows = ctypes.c_int64()
+        _call("onchip_table_rows", self._handle, ctypes.byref(rows))
+        return rows.value
+
+    def rows(self) -> Rows:
+        """As a list of dicts."""
+        return Rows(json.loads(_text("onchip_table_text", self._handle)), bars=("step_us", "ms"))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """As often as it is asked for. A requested schema is not heeded, as Arrow allows."""
+        return arrow.capsule(lambda address: _call("onchip_table_stream", self._handle, address),
+                             _function("onchip_capsule_destroy"))  # fmt: skip
+
+
+def table_of_rows(rows: Sequence[Mapping[str, Any]]) -> Table:
+    return Table("create_rows", arrow.json_of(list(rows)).encode())
+
+
+def _sweep(chip: ChipLike, axes: Sequence[Axis], options: Mapping[str, Any], progress: Optional[bool]) -> Table:
+    """On a thread, so that Ctrl-C is heard and progress shown meanwhile."""
+    chip, seen = _chip(chip), library.Progress()
+    question = json.dumps({"ask": "sweep", "axis": list(axes), **_values(options)}, default=_plain).encode()
+    is_shown = sys.stderr.isatty() if progress is None else progress
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        table = executor.submit(Table, "create_sweep", chip._handle, question, ctypes.byref(seen))
+        text = ""
+        try:
+            while not concurrent.futures.wait([table], timeout=0.1 if text else 1).done:
+                if is_shown and seen.rows:
+                    text = f"{seen.done:,} of {seen.rows:,} rows, {100 * seen.done // seen.rows} %"
+                    print(f"\r{text}", end="", file=sys.stderr, flush=True)
+        finally:
+            seen.stop = 1
+            if text:
+                print(f"\r{' ' * len(text)}\r", end="", file=sys.stderr, flush=True)
+        return table.result()
+
+
+def sweep(chip: ChipLike, *axes: Axis, progress: Optional[bool] = None, **options: Any) -> Rows:
     """Rows for all combinations of the axes' values: a list of dicts, what `onchip sweep --format jsonl` prints. An axis is
     "hidden=512:4096:512", or {"hidden": [512, 1024], "batch": [1, 4]}, whose keys move together. column, where,
     keep_front, rows, granule and changes (["sm.count=+10%"]) are as the command's; every other option fixes a key: cell,
-    density, family, mode="train", network="spdnn:1024x120", ... What is left out is as in the command. 100,000 rows at most.
+    density, family, mode="train", network="spdnn:1024x120", ... What is left out is as in the command.
 
-    A notebook shows them as a table, with a bar behind the times. They are an Arrow stream, too."""
-    rows = _ask(chip, {"ask": "sweep", "axis": list(axes), **_values(options)})["rows"]
-    return Rows(rows, bars=("step_us", "ms"))
+    It uses all cores; Ctrl-C ends it, and `progress` says how far it is (unless given, on a terminal).
+    A notebook shows the rows as a table, with a bar behind the times. They are an Arrow stream, too."""
+    return _sweep(chip, axes, options, progress).rows()
+
+
+def sweep_table(chip: ChipLike, *axes: Axis, progress: Optional[bool] = None, **options: Any) -> Table:
+    """The rows of sweep() as columns for readers of Arrow, for many rows: a million takes seconds where plans are given.
+    pandas.DataFrame.from_arrow(onchip.sweep_table(...))"""
+    return _sweep(chip, axes, options, progress)
 
 
 def pareto(chip: ChipLike, objectives: Texts, *axes: Axis, within: Union[str, float, None] = None,

@@ -6,7 +6,7 @@ import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
-API_VERSION = 3
+API_VERSION = 4
 OK, INVALID, DOES_NOT_FIT, CUDA = range(4)
 RESOURCES = 5
 
@@ -111,6 +111,10 @@ class Attention(_Sized):
     ] + [(name, c_void_p) for name in ("q", "k", "v", "scores", "dscores", "dq", "dk", "dv", "workspace")]
 
 
+class Progress(_Sized):
+    _fields_ = [("struct_bytes", c_size_t), ("done", c_int64), ("rows", c_int64), ("stop", c_int32)]
+
+
 class Images(_Sized):
     _fields_ = [
         ("struct_bytes", c_size_t),
@@ -133,6 +137,11 @@ _FUNCTIONS = {
     "onchip_fit_network": [c_void_p, POINTER(Network), c_void_p, POINTER(Fit), _ERROR],
     "onchip_largest_hidden": [c_void_p, POINTER(Network), c_int32, POINTER(c_int32), _ERROR],
     "onchip_ask": [c_void_p, c_char_p, c_void_p, _HANDLE, _ERROR],
+    "onchip_table_create_sweep": [c_void_p, c_char_p, POINTER(Progress), _HANDLE, _ERROR],
+    "onchip_table_create_rows": [c_char_p, _HANDLE, _ERROR],
+    "onchip_table_rows": [c_void_p, POINTER(c_int64), _ERROR],
+    "onchip_table_text": [c_void_p, _HANDLE, _ERROR],
+    "onchip_table_stream": [c_void_p, c_void_p, _ERROR],
     "onchip_program_create": [
         c_void_p, POINTER(Network), c_void_p, c_void_p, c_void_p, c_char_p, _HANDLE, _ERROR,
     ],
@@ -168,7 +177,7 @@ _FUNCTIONS = {
     "onchip_inference_features": [c_void_p, POINTER(Images), c_int32, c_void_p, _ERROR],
 }
 _DESTROYS = (
-    "onchip_chip", "onchip_matrix", "onchip_text", "onchip_program", "onchip_recurrence", "onchip_training",
+    "onchip_chip", "onchip_matrix", "onchip_text", "onchip_table", "onchip_capsule", "onchip_program", "onchip_recurrence", "onchip_training",
     "onchip_inference",
 )  # fmt: skip
 # What only a library that was built with CUDA has.

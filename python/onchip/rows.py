@@ -7,8 +7,6 @@ import math
 import numbers
 from typing import Any, Dict, Iterable, List, Mapping
 
-from . import arrow
-
 MOST_SHOWN = 100
 
 
@@ -35,8 +33,9 @@ class Rows(List[Dict[str, Any]]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as one record batch. A column is int64, float64, bool or utf8, by its values, and null where a row has
         none; anything else is utf8, as JSON. A requested schema is not heeded, as Arrow allows."""
-        names = self.columns()
-        return arrow.stream([str(name) for name in names], [[row.get(name) for row in self] for name in names], len(self))
+        from .api import table_of_rows  # which imports this module
+
+        return table_of_rows(self).__arrow_c_stream__()
 
     @property
     def arrow(self) -> ArrowRows:

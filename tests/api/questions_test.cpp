@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The half of the C API that asks the model: what it answers and refuses.
 #include "model/answer/json.hpp"
+#include "model/explore/arrow_abi.h"
 #include "model/families/plan.hpp"
 #include "tests/api/calls.hpp"
 #include "tests/folder.hpp"
@@ -485,6 +486,67 @@ TEST_CASE("a question that is none is refused in words", "[fast]") {
         "1: question: rows: found 3: expected objects");
   CHECK(refused("{\"ask\": \"pareto\", \"objectives\": \"a\", \"rows\": [{\"a\": 1}], \"seed\": 1}") ==
         "1: question: rows contradict the keys of a sweep");
+}
+
+// Rows of a sweep as Arrow hands them on: what they point to outlives the table, and a child its parent.
+TEST_CASE("a C caller has a sweep as a stream of columns", "[fast]") {
+  onchip_error error;
+  onchip_table* table = nullptr;
+  auto progress = sized<onchip_progress>();
+  const char* const question = R"({"ask": "sweep", "axis": ["hidden=256:1024:256", "batch=1,4"], "cell": "lstm"})";
+  REQUIRE(onchip_table_create_sweep(chip().get(), question, &progress, &table, &error) == ONCHIP_OK);
+  CHECK((progress.done == 8 && progress.rows == 8));
+  std::int64_t rows = 0;
+  REQUIRE(onchip_table_rows(table, &rows, &error) == ONCHIP_OK);
+  CHECK(rows == 8);
+  ArrowArrayStream stream;
+  REQUIRE(onchip_table_stream(table, &stream, &error) == ONCHIP_OK);
+  char* text = nullptr;
+  REQUIRE(onchip_table_text(table, &text, &error) == ONCHIP_OK);
+  const Json as_json = parse_json(text, "rows");
+  onchip_text_destroy(text);
+  onchip_table_destroy(table);
+
+  ArrowSchema schema;
+  REQUIRE(stream.get_schema(&stream, &schema) == 0);
+  std::vector<std::int64_t> hidden;
+  std::vector<double> step_us;
+  ArrowArray array;
+  while (stream.get_next(&stream, &array) == 0 && array.release != nullptr) {
+    REQUIRE(array.n_children == schema.n_children);
+    for (std::int64_t i = 0; i < schema.n_children; ++i) {
+      const std::string name = schema.children[i]->name;
+      ArrowArray child = *array.children[i];  // moved
+      array.children[i]->release = nullptr;
+      for (std::int64_t row = 0; row < child.length; ++row) {
+        if (name == "hidden" && std::string(schema.children[i]->format) == "l") {
+          hidden.push_back(static_cast<const std::int64_t*>(child.buffers[1])[row]);
+        } else if (name == "step_us" && std::string(schema.children[i]->format) == "g") {
+          step_us.push_back(static_cast<const double*>(child.buffers[1])[row]);
+        }
+      }
+      child.release(&child);
+    }
+    array.release(&array);
+  }
+  schema.release(&schema);
+  stream.release(&stream);
+  REQUIRE((hidden.size() == 8 && step_us.size() == 8 && as_json.size() == 8));
+  for (std::size_t row = 0; row < 8; ++row) {
+    CHECK(as_json[row]["hidden"] == hidden[row]);
+    CHECK(as_json[row]["step_us"] == step_us[row]);
+  }
+
+  progress.stop = 1;
+  CHECK(onchip_table_create_sweep(chip().get(), question, &progress, &table, &error) == ONCHIP_INVALID);
+  CHECK(says(error.message, "the sweep was stopped"));
+  for (const char* const bad : {"", "{}", R"({"ask": "predict"})", R"({"ask": "sweep", "axis": ["hiden=1"]})"}) {
+    CHECK(onchip_table_create_sweep(chip().get(), bad, nullptr, &table, &error) == ONCHIP_INVALID);
+  }
+  for (const char* const bad : {"", "{}", "[1]"}) {
+    CHECK(onchip_table_create_rows(bad, &table, &error) == ONCHIP_INVALID);
+  }
+  onchip_table_destroy(nullptr);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include "tests/error_of.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -69,6 +71,19 @@ TEST_CASE("a formatted number reads back as the same number", "[fast]") {
   REQUIRE(format_number(std::numeric_limits<double>::quiet_NaN()) == "nan");
   const double number = GENERATE(0.1, 1.0 / 3, 1e300, 5e-324, 123456789.125, 1e15, 1e22);
   REQUIRE(std::strtod(format_number(number).c_str(), nullptr) == number);
+}
+
+TEST_CASE("a rounded number is the one that its digits are read as", "[fast]") {
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> exponent(-13, 16);
+  for (int i = 0; i < 200'000; ++i) {
+    const int digits = 1 + i % 12;
+    const double value = (i % 2 ? -1 : 1) * std::pow(10, exponent(random));
+    CHECK(rounded(value, digits) == std::strtod(significant(value, digits).c_str(), nullptr));
+  }
+  for (const double value : {0.0, 0.5, 1.5, 2.5, 999.5, 999999.5, 1e22, 1e-300, 100.0, 1000.0, 0.1, 123456.5}) {
+    CHECK(rounded(value) == std::strtod(significant(value, 6).c_str(), nullptr));
+  }
 }
 
 TEST_CASE("an error has its place before its message", "[fast]") {
