@@ -4,7 +4,6 @@
 #include "experiments/page/html.hpp"
 #include "model/base/units.hpp"
 #include "model/chip/chip_keys.hpp"
-#include "model/explore/front_of_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,6 +21,12 @@ namespace {
 constexpr std::array<std::string_view, 3> kInlined{"network", "configuration", "row"};
 constexpr std::array<std::string_view, 3> kNotShown{"schema", "version", "command"};
 
+bool all_have(const Json& array, std::initializer_list<const char*> keys) {
+  return is_array_of_objects(array) && std::ranges::all_of(array, [&](const Json& one) {
+           return one.is_object() && std::ranges::all_of(keys, [&](const char* key) { return one.contains(key); });
+         });
+}
+
 std::string scalar_text(const Json& value) {
   return value.is_null()           ? ""
          : value.is_string()       ? value.get<std::string>()
@@ -34,59 +39,55 @@ std::string list_text(const Json& array) {
   constexpr std::size_t kMost = 16;
   std::string text;
   for (std::size_t i = 0; i < std::min(kMost, array.size()); ++i) {
-    text += (i ? ", " : "") + (array[i].is_structured() ? array[i].dump() : scalar_text(array[i]));
+    text += (i ? ", " : "") + scalar_text(array[i]);
   }
   return text + (array.size() > kMost ? " and " + std::to_string(array.size() - kMost) + " more" : "");
 }
 
-bool all_have(const Json& array, std::initializer_list<const char*> keys) {
-  return is_array_of_objects(array) && std::ranges::all_of(array, [&](const Json& one) {
-           return one.is_object() && std::ranges::all_of(keys, [&](const char* key) { return one.contains(key); });
-         });
+// A number where the cell is one of JSON.
+Json cell_json(const std::string& cell) {
+  Json number = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
+  return number.is_number() ? number : Json(cell);
 }
 
-void add_flat(const std::string& prefix, const Json& object, NamedCells& cells) {
+void add_flat(const std::string& prefix, const Json& object, Json& cells) {
   for (const auto& [key, value] : object.items()) {
-    const std::string name = prefix + key;
-    const auto beginning = [&](std::string_view end) { return name.substr(0, name.rfind(end)); };
+    const std::string name = prefix + key, unit = name.substr(std::min(name.rfind('_'), name.size()));
     if (prefix.empty() && std::ranges::find(kNotShown, key) != kNotShown.end()) {
       continue;
     }
     if (!value.is_structured()) {
-      cells.emplace_back(name, scalar_text(value));
+      cells[name] = value.is_string() ? cell_json(value.get_ref<const std::string&>()) : value;
     } else if (std::ranges::find(kInlined, key) != kInlined.end() && value.is_object()) {
       add_flat(prefix, value, cells);
     } else if (key == "plan" && value.is_object() && value.contains("text")) {
-      cells.emplace_back(name, scalar_text(value["text"]));
-    } else if (name.find("interval_") != std::string::npos && value.is_array() && value.size() == 2) {
-      const std::string unit = name.substr(name.rfind('_'));
-      cells.emplace_back(beginning("interval_") + "low" + unit, scalar_text(value[0]));
-      cells.emplace_back(beginning("interval_") + "high" + unit, scalar_text(value[1]));
+      cells[name] = value["text"];
+    } else if (const std::size_t at = name.find("interval_");
+               at != std::string::npos && value.is_array() && value.size() == 2) {
+      cells[name.substr(0, at) + "low" + unit] = value[0];
+      cells[name.substr(0, at) + "high" + unit] = value[1];
     } else if (key == "terms_ms" && value.is_object()) {
       for (const auto& [term, ms] : value.items()) {
-        cells.emplace_back(beginning("terms_ms") + term + "_ms", scalar_text(ms));
+        cells[prefix + term + "_ms"] = ms;
       }
     } else if (key == "terms" && all_have(value, {"name", "us"})) {
       for (const Json& term : value) {
-        cells.emplace_back(beginning("terms") + scalar_text(term["name"]) + "_us", scalar_text(term["us"]));
+        cells[prefix + scalar_text(term["name"]) + "_us"] = term["us"];
       }
     } else if (key == "phases" && all_have(value, {"name", "us", "beside"})) {
-      std::map<std::string, double> sums;
       for (const Json& phase : value) {
-        sums[scalar_text(phase["name"])] += phase["beside"] == true ? 0 : phase["us"].get<double>();
-      }
-      for (const auto& [phase, us] : sums) {
-        cells.emplace_back(phase + "_us", scalar_text(us));
+        Json& sum = cells[prefix + scalar_text(phase["name"]) + "_us"];
+        sum = (sum.is_null() ? 0 : sum.get<double>()) + (phase["beside"] == true ? 0 : phase["us"].get<double>());
       }
     } else if (all_have(value, {"name", "used", "available", "unit"})) {
       for (const Json& use : value) {
-        cells.emplace_back(scalar_text(use["name"]), scalar_text(use["used"]) + " of " + scalar_text(use["available"]) +
-                                                         ' ' + scalar_text(use["unit"]));
+        cells[scalar_text(use["name"])] =
+            scalar_text(use["used"]) + " of " + scalar_text(use["available"]) + ' ' + scalar_text(use["unit"]);
       }
     } else if (value.is_object()) {
       add_flat(name + '.', value, cells);
     } else if (!is_array_of_objects(value)) {
-      cells.emplace_back(name, list_text(value));
+      cells[name] = list_text(value);
     }
   }
 }
@@ -97,37 +98,16 @@ bool is_array_of_objects(const Json& value) {
   return value.is_array() && !value.empty() && value[0].is_object();
 }
 
-bool are_cells(const std::string& key, const Json& value) {
+bool is_in_flat(const std::string& key, const Json& value) {
   return !value.is_structured() || std::ranges::find(kInlined, key) != kInlined.end() || key == "plan" ||
          key.starts_with("terms") || key == "phases" || key == "resources" ||
          (value.is_array() && !is_array_of_objects(value));
 }
 
-NamedCells flat(const Json& object) {
-  NamedCells cells;
+Json flat(const Json& object) {
+  Json cells = Json::object();
   add_flat("", object, cells);
   return cells;
-}
-
-Table to_table(const std::vector<NamedCells>& rows) {
-  Table table;
-  std::map<std::string_view, std::size_t> places;
-  for (const NamedCells& row : rows) {
-    std::vector<std::string>& cells = table.rows.emplace_back(table.columns.size());
-    for (const auto& [column, text] : row) {
-      const auto [found, is_new] = places.emplace(column, table.columns.size());
-      const std::size_t place = found->second;
-      if (is_new) {
-        table.columns.push_back(column);
-      }
-      cells.resize(table.columns.size());
-      cells[place] = text;
-    }
-  }
-  for (auto& row : table.rows) {
-    row.resize(table.columns.size());
-  }
-  return table;
 }
 
 Json to_json(const Table& table) {
@@ -135,36 +115,51 @@ Json to_json(const Table& table) {
   for (const auto& row : table.rows) {
     auto& object = rows.emplace_back(Json::object()).get_ref<Json::object_t&>();  // columns have different names
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const Json number = Json::parse(row[i], nullptr, /*allow_exceptions=*/false);
-      object.emplace_back(table.columns[i], number.is_number() ? number : Json(row[i]));
+      object.emplace_back(table.columns[i], cell_json(row[i]));
     }
   }
   return rows;
 }
 
-Rows::Rows(const Table& table) : table_(table) {
+// ---- rows -----------------------------------------------------------------------------------------------------------
+
+Rows::Rows(std::vector<Json> rows) : rows_(std::move(rows)) {
+  std::set<std::string, std::less<>> seen;
+  for (const Json& row : rows_) {
+    for (const auto& [column, unused] : row.items()) {
+      if (seen.insert(column).second) {
+        columns_.push_back(column);
+      }
+    }
+  }
   for (const char* const column : {"chip", "cell", "hidden", "batch", "density", "precision", "plan"}) {
     names_.insert(names_.end(), varies(column) ? 1 : 0, column);
   }
 }
 
 bool Rows::has(std::initializer_list<std::string_view> columns) const {
-  return std::ranges::all_of(columns, [&](std::string_view column) {
-    return std::ranges::find(table_.columns, column) != table_.columns.end();
-  });
+  return std::ranges::all_of(
+      columns, [&](std::string_view column) { return std::ranges::find(columns_, column) != columns_.end(); });
+}
+
+const Json& Rows::at(std::size_t row, std::string_view column) const {
+  static const Json kNone;
+  const auto found = rows_[row].find(std::string(column));
+  return found == rows_[row].end() ? kNone : *found;
 }
 
 std::string Rows::text(std::size_t row, std::string_view column) const {
-  const auto place = static_cast<std::size_t>(std::ranges::find(table_.columns, column) - table_.columns.begin());
-  return place < table_.columns.size() ? table_.rows[row][place] : "";
+  return scalar_text(at(row, column));
 }
 
 double Rows::number(std::size_t row, std::string_view column) const {
-  return cell_number(text(row, column)).value_or(NAN);
+  const Json& value = at(row, column);
+  return value.is_number() ? value.get<double>() : NAN;
 }
 
 bool Rows::is_yes(std::size_t row, std::string_view column) const {
-  return text(row, column) == "true" || text(row, column) == "1";
+  const std::string word = text(row, column);
+  return word == "true" || word == "1";
 }
 
 bool Rows::varies(std::string_view column) const {
@@ -184,7 +179,25 @@ std::string Rows::name(std::size_t row) const {
   return words;
 }
 
+Rows rows_of(const Json& array) {
+  std::vector<Json> rows;
+  for (const Json& one : array) {
+    const bool is_named = one.is_object() && one.size() == 1 && one.front().is_object();  // {"hidden": {...}}
+    rows.push_back(is_named          ? Json{{"key", one.begin().key()}}
+                   : one.is_object() ? Json::object()
+                                     : Json{{"value", one.dump()}});
+    if (one.is_object()) {
+      rows.back().update(flat(is_named ? one.front() : one));
+    }
+  }
+  return Rows(std::move(rows));
+}
+
 // ---- sentences ------------------------------------------------------------------------------------------------------
+
+std::string three_digits(double value) {
+  return format_number(rounded(value, 3));
+}
 
 namespace {
 
@@ -202,10 +215,6 @@ std::optional<double> field_number(const Json& object, const char* key) {
 
 std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
-}
-
-std::string three_digits(double value) {
-  return format_number(rounded(value, 3));
 }
 
 // "lstm H=2304 B=4 10 % fp16 on H200", "spdnn:1024x120 on H200"
@@ -315,16 +324,13 @@ std::string sentence(const Json& answer) {
   for (const auto& [name, side] : answer.items()) {  // base, changed, ...
     text += is_case(side) ? (text.empty() ? "" : " ") + name + ": " + case_sentence(side) : "";
     if (is_array_of_objects(side) && text.empty()) {
-      std::vector<NamedCells> rows;
-      std::ranges::transform(side, std::back_inserter(rows), flat);
-      return sentence(to_table(rows));
+      return sentence(rows_of(side));
     }
   }
   return text;
 }
 
-std::string sentence(const Table& table) {
-  const Rows rows(table);
+std::string sentence(const Rows& rows) {
   if (rows.size() == 0) {
     return "There are no rows.";
   }

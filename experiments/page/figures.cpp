@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/page/figures.hpp"
 
-#include "experiments/page/answers.hpp"
-#include "experiments/page/html.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/front.hpp"
 
@@ -215,11 +213,11 @@ std::string fit_map(const Rows& rows) {
       const auto found = line.find(size);
       const double us = found == line.end() ? NAN : rows.number(found->second, "step_us");
       const std::string share = fixed(12 + 50 * std::log(us / least) / std::log(1.001 * most / least), 0);
-      html += found == line.end()                   ? "<td></td>"
-              : !rows.is_yes(found->second, "fits") ? "<td class=\"no\" title=\"too little of " +
-                                                          escaped(rows.text(found->second, "binding")) + "\"></td>"
-                                                    : "<td class=\"number\" style=\"background:rgb(0 114 178/" + share +
-                                                          "%)\">" + significant(us, 3) + "</td>";
+      html +=
+          found == line.end() ? "<td></td>"
+          : !rows.is_yes(found->second, "fits")
+              ? "<td class=\"no\" title=\"too little of " + escaped(rows.text(found->second, "binding")) + "\"></td>"
+              : "<td class=\"number\" style=\"background:rgb(0 114 178/" + share + "%)\">" + three_digits(us) + "</td>";
     }
   }
   return html + "</tr>\n</table></div>\n";
@@ -227,15 +225,13 @@ std::string fit_map(const Rows& rows) {
 
 }  // namespace
 
-std::string charts_html(const Table& table, const std::vector<Objective>& objectives, const std::string& by) {
-  const Rows rows(table);
+std::string charts_html(const Rows& rows, const std::vector<Objective>& objectives, const std::string& by) {
   return (rows.has({"measured_us", "predicted_us", "precision"}) ? parity(rows) : "") +
          (objectives.empty() ? fit_map(rows) : "") + front(rows, objectives, by);
 }
 
-void add_bars(Table& table) {
+void add_bars(const Rows& rows, std::vector<HtmlColumn>& columns) {
   constexpr std::array kNoParts{"step", "low", "high", "floor", "measured", "predicted", "library", "fp16"};
-  const Rows rows(table);
   const bool is_change = rows.has({"key", "d_step_percent"});
   std::string time = "step_us", unit = "_us";  // of a step, an iteration, all images
   if (is_change || rows.has({"us"}) || rows.has({"ms"})) {
@@ -243,51 +239,47 @@ void add_bars(Table& table) {
     unit = time == "ms" ? "_ms" : "_us";
   }
   std::vector<std::size_t> parts;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    const std::string& name = table.columns[i];
+  for (std::size_t i = 0; i < rows.columns().size(); ++i) {
+    const std::string& name = rows.columns()[i];
     const bool is_part =
         name.ends_with(unit) && std::ranges::find(kNoParts, name.substr(0, name.rfind('_'))) == kNoParts.end();
     parts.insert(parts.end(), (is_change ? name == time : is_part) ? 1 : 0, i);
   }
   double longest = 0;
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const double whole = std::abs(rows.number(row, time)), high = rows.number(row, "high" + unit);
-    longest = std::max({longest, std::isnan(whole) ? 0 : whole, std::isnan(high) ? 0 : high});
+    longest = std::fmax(longest, std::fmax(std::abs(rows.number(row, time)), rows.number(row, "high" + unit)));
   }
-  std::vector<std::string> bars;
+  HtmlColumn bars{is_change ? "change of a step" : "time by its parts, with its interval", {}, "", true};
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    constexpr double kWidth = 240;
     double at = 0;
     std::ostringstream out;
     out << std::fixed << std::setprecision(1) << "<svg class=\"bar\" viewBox=\"0 0 240 16\" role=\"img\" aria-label=\""
-        << significant(rows.number(row, time), 3) << "\">";
+        << three_digits(rows.number(row, time)) << "\">";
+    const auto place = [&](double value) { return 240 * value / longest; };
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (const double value = rows.number(row, table.columns[parts[i]]); std::abs(value) > 0) {
-        out << "<rect class=\"" << (value < 0 ? "green" : kColors[i % kColors.size()]) << "\" x=\""
-            << kWidth * at / longest << "\" y=\"1\" width=\"" << kWidth * std::abs(value) / longest
-            << "\" height=\"10\"><title>" << escaped(heading(table.columns[parts[i]])) << ": " << significant(value, 3)
-            << "</title></rect>";
+      const std::string& part = rows.columns()[parts[i]];
+      if (const double value = rows.number(row, part); std::abs(value) > 0) {
+        out << "<rect class=\"" << (value < 0 ? "green" : kColors[i % kColors.size()]) << "\" x=\"" << place(at)
+            << "\" y=\"1\" width=\"" << place(std::abs(value)) << "\" height=\"10\"><title>" << escaped(heading(part))
+            << ": " << three_digits(value) << "</title></rect>";
         at += std::abs(value);
       }
     }
     if (const double low = rows.number(row, "low" + unit), high = rows.number(row, "high" + unit); low < high) {
-      out << "<path class=\"mark\" d=\"M" << kWidth * low / longest << " 14H" << kWidth * high / longest << "\"/>";
+      out << "<path class=\"mark\" d=\"M" << place(low) << " 14H" << place(high) << "\"/>";
     }
-    const bool is_whole = std::abs(at - std::abs(rows.number(row, time))) <= 0.01 * at && at > 0;
-    bars.push_back(is_whole ? html_cell(out.str() + "</svg>") : "");
+    const bool is_whole = at > 0 && std::abs(at - std::abs(rows.number(row, time))) <= 0.01 * at;
+    bars.cells.push_back(is_whole ? out.str() + "</svg>" : "");
   }
-  if (std::ranges::all_of(bars, &std::string::empty)) {
+  if (std::ranges::all_of(bars.cells, &std::string::empty)) {
     return;
   }
   for (std::size_t i = 0; i < parts.size() && !is_change; ++i) {
-    table.columns[parts[i]] = html_cell("<span class=\"" + std::string(kColors[i % kColors.size()]) + "\">■</span> " +
-                                        escaped(heading(table.columns[parts[i]])));
+    HtmlColumn& column = columns[parts[i]];
+    column.heading = "<span class=\"" + std::string(kColors[i % kColors.size()]) + "\">■</span> " + column.heading;
+    column.is_kept = true;
   }
-  table.columns.insert(table.columns.begin() + 1,
-                       is_change ? "change of a step" : "time by its parts, with its interval");
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    table.rows[row].insert(table.rows[row].begin() + 1, bars[row]);
-  }
+  columns.insert(columns.begin() + 1, std::move(bars));
 }
 
 }  // namespace onchip

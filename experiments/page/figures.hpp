@@ -3,7 +3,8 @@
 // inside a table's cells. What a mark means is its title, which a browser shows to those who point at it.
 #pragma once
 
-#include "model/base/table.hpp"
+#include "experiments/page/answers.hpp"
+#include "experiments/page/html.hpp"
 #include "model/explore/spec.hpp"
 
 #include <string>
@@ -12,9 +13,10 @@
 namespace onchip {
 
 // `objectives`: of rows that are a front; none: hidden size and step time. `by`: a front for each value of this column.
-std::string charts_html(const Table& rows, const std::vector<Objective>& objectives, const std::string& by);
+std::string charts_html(const Rows& rows, const std::vector<Objective>& objectives, const std::string& by);
 
-// A column of bars behind the first: of what a time is made, or what a number of a chip changes.
-void add_bars(Table& rows);
+// Puts a column of bars behind the first of `columns`, which are those of `rows`: of what a time is made, or what a
+// number of a chip changes.
+void add_bars(const Rows& rows, std::vector<HtmlColumn>& columns);
 
 }  // namespace onchip

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/page/html.hpp"
 
+#include "model/base/joined.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -35,8 +37,9 @@ h3 { font-size: 1rem; margin: 1.5rem 0 0.3rem; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; margin: 0.5rem 0; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th { font-weight: 600; } th:first-child { white-space: nowrap; }
-td.number { text-align: right; white-space: nowrap; }
+th { font-weight: 600; }
+td.number, th.number { text-align: right; white-space: nowrap; }
+th:first-child { text-align: left; white-space: nowrap; }
 td.long { min-width: 14rem; max-width: 26rem; font-size: 0.8rem; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; overflow-x: auto; }
 figure svg, figure img { width: 100%; height: auto; min-width: 30rem; max-width: 45rem; }
@@ -66,28 +69,6 @@ details pre { max-height: 30rem; overflow: auto; }
 )";
 
 constexpr std::size_t kShownRows = 100;
-
-// As many digits as people read; the data have all.
-std::string shown_number(const std::string& text) {
-  constexpr int kDigits = 4;
-  if (text.find('.') == std::string::npos || text.size() <= kDigits || !is_number(text)) {
-    return text;
-  }
-  const double value = std::strtod(text.c_str(), nullptr);
-  return std::abs(value) < 1000 ? format_number(rounded(value, kDigits)) : text;
-}
-
-// What begins so is HTML, as html_cell() makes it.
-constexpr char kHtml = '\x01';
-
-std::string cell_html(const char* tag, const std::string& text) {
-  constexpr std::size_t kLong = 40;
-  if (text.starts_with(kHtml)) {
-    return std::string("<") + tag + '>' + text.substr(1) + "</" + tag + '>';
-  }
-  const char* const kind = is_number(text) ? " class=\"number\"" : text.size() > kLong ? " class=\"long\"" : "";
-  return std::string("<") + tag + kind + '>' + escaped(shown_number(text)) + "</" + tag + '>';
-}
 
 }  // namespace
 
@@ -124,7 +105,7 @@ std::string heading(std::string_view column) {
                                                                                  {"_kib_per_sm", "KiB per SM"},
                                                                                  {"_mib", "MiB"},
                                                                                  {"_gb_per_second", "GB/s"}}};
-  if (column.find('.') != std::string_view::npos || column.starts_with(kHtml)) {  // a chip's key
+  if (column.find('.') != std::string_view::npos) {  // a chip's key
     return std::string(column);
   }
   std::string unit;
@@ -140,59 +121,41 @@ std::string heading(std::string_view column) {
   return text + unit;
 }
 
-std::string html_cell(const std::string& html) {
-  return kHtml + html;
-}
-
-void without_html(std::string& cell) {
-  cell.erase(0, cell.find_first_not_of(kHtml));
-}
-
-std::string table_html(const Table& table, bool are_side_by_side) {
-  constexpr std::size_t kFew = 2;
+std::string table_html(const std::vector<HtmlColumn>& columns, bool are_side_by_side) {
+  const std::size_t rows = columns.empty() ? 0 : columns[0].cells.size(), shown = std::min(kShownRows, rows);
   std::string same;
-  std::vector<std::vector<std::string>> cells(std::min(kShownRows, table.rows.size()) + 1);  // the first: headings
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    std::string first;  // that is there
-    for (const auto& row : table.rows) {
-      first = first.empty() ? row[i] : first;
-    }
-    const auto is_first = [&](const auto& row) { return row[i].empty() || row[i] == first; };
-    const bool is_html = first.starts_with(kHtml) || table.columns[i].starts_with(kHtml);
-    if (first.empty() || (table.rows.size() > kFew && !is_html && std::ranges::all_of(table.rows, is_first))) {
-      same += first.empty() ? "" : (same.empty() ? "" : "; ") + heading(table.columns[i]) + ": " + shown_number(first);
+  std::vector<std::vector<std::string>> lines(are_side_by_side ? 0 : shown + 1);  // of cells, with their tags
+  for (const HtmlColumn& column : columns) {
+    const auto first = std::ranges::find_if_not(column.cells, &std::string::empty);  // that is there
+    const auto is_first = [&](const std::string& cell) { return cell.empty() || cell == *first; };
+    if (first == column.cells.end()) {
       continue;
     }
-    const bool is_plan = table.columns[i].ends_with("plan") && table.rows.size() > kFew;  // of many, the family
-    cells[0].push_back(heading(table.columns[i]));
-    for (std::size_t row = 1; row < cells.size(); ++row) {
-      const std::string& text = table.rows[row - 1][i];
-      cells[row].push_back(is_plan ? text.substr(0, text.find(' ')) : text);
+    if (rows > 2 && !column.is_kept && std::ranges::all_of(column.cells, is_first)) {
+      same += (same.empty() ? "" : "; ") + column.heading + ": " + *first;
+      continue;
+    }
+    if (are_side_by_side) {
+      lines.emplace_back();
+    }
+    const auto add = [&](std::size_t row, const std::string& tag, const std::string& html) {
+      const std::string kind = column.kind.empty() ? "" : " class=\"" + column.kind + '"';
+      (are_side_by_side ? lines.back() : lines[row]).push_back('<' + tag + kind + '>' + html + "</" + tag + '>');
+    };
+    add(0, "th", column.heading);
+    for (std::size_t row = 0; row < shown; ++row) {
+      add(row + 1, "td", column.cells[row]);
     }
   }
-  if (are_side_by_side) {
-    std::vector<std::vector<std::string>> turned(cells[0].size());
-    for (const auto& row : cells) {
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        turned[i].push_back(row[i]);
-      }
-    }
-    cells = std::move(turned);
-  }
-  std::string html = note_html(same.empty() ? "" : "In all rows: " + same + ".") + "<div class=\"wide\"><table>\n";
-  for (std::size_t row = 0; row < cells.size(); ++row) {
-    html += "<tr>";
-    for (std::size_t i = 0; i < cells[row].size(); ++i) {
-      html += cell_html(are_side_by_side ? (i == 0 ? "th" : "td") : (row == 0 ? "th" : "td"), cells[row][i]);
-    }
-    html += "</tr>\n";
+  std::string html = same.empty() ? "" : "<p class=\"note\">In all rows: " + same + ".</p>\n";
+  html += "<div class=\"wide\"><table>\n";
+  for (const auto& line : lines) {
+    html += "<tr>" + joined(line, "") + "</tr>\n";
   }
   html += "</table></div>\n";
-  if (table.rows.size() > kShownRows) {
-    html += note_html("The first " + std::to_string(kShownRows) + " of " + std::to_string(table.rows.size()) +
-                      " rows; all are in the data below.");
-  }
-  return html;
+  return html + (shown == rows ? ""
+                               : note_html("The first " + std::to_string(shown) + " of " + std::to_string(rows) +
+                                           " rows; all are in the data below."));
 }
 
 std::string page_html(std::string_view title, std::string_view body) {

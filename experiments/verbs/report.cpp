@@ -18,9 +18,9 @@
 #include "model/explore/spec.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +32,7 @@ namespace {
 struct Result {
   std::string name;
   Json answer, manifest;  // null: none
-  std::optional<Table> rows;
+  bool is_rows = false;
   std::string picture;
 };
 
@@ -66,7 +66,8 @@ class Page {
   std::string body;
 
   void add(const Result& result) {
-    const std::string said = result.rows ? sentence(*result.rows) : sentence(result.answer);
+    const Json& answer = result.answer;
+    const std::string said = result.is_rows ? sentence(rows_of(answer)) : sentence(answer);
     body += "<section>\n<h2>" + escaped(result.name) + "</h2>\n";
     body += said.empty() ? "" : "<p class=\"answer\">" + escaped(said) + "</p>\n";
     if (!result.picture.empty()) {
@@ -74,74 +75,72 @@ class Page {
               percent_encoded(result.picture) + "\"></figure>\n</section>\n";
       return;
     }
-    if (result.rows) {
-      const Json spec = result.manifest.is_object() ? result.manifest.value("spec", Json::object()) : Json::object();
-      add_rows(*result.rows, Shown::read(spec.value("keep_front", Json()), Json()));
-    } else {
-      add_json("", result.answer);
-    }
+    const Json spec = result.manifest.is_object() ? result.manifest.value("spec", Json::object()) : Json::object();
+    add_json("", answer, Shown::read(spec.value("keep_front", Json()), Json()));
     if (result.manifest.is_object()) {
       body += "<h3>manifest</h3>\n";
-      add_json("", result.manifest);
+      add_json("", result.manifest, {});
     }
-    add_data(result.rows ? to_json(*result.rows) : result.answer);
+    add_data(answer);
     body += "</section>\n";
   }
 
  private:
-  void add_rows(Table rows, const Shown& shown, bool are_cases = false) {
+  void add_rows(const Rows& rows, const Shown& shown, bool are_cases = false) {
     constexpr std::size_t kFewRows = 6, kManyColumns = 8;
-    if (rows.rows.empty()) {
+    if (rows.size() == 0) {
       return;
     }
-    for (auto& cells : rows.rows) {
-      std::ranges::for_each(cells, without_html);
-    }
-    std::ranges::for_each(rows.columns, without_html);
     body += charts_html(rows, shown.objectives, shown.by);
-    std::vector<std::string> links(rows.rows.size());
-    const Rows known(rows);
-    for (std::size_t row = 0; row < links.size() && !explorer_.empty(); ++row) {
-      const std::string state = page_state(known, row);
-      links[row] = state.empty() ? "" : html_cell("<a href=\"" + escaped(explorer_ + state) + "\">open</a>");
+    std::vector<HtmlColumn> columns;
+    for (const std::string& name : rows.columns()) {
+      columns.push_back(column_html(rows, name));
     }
-    const bool are_turned = are_cases || (rows.rows.size() <= kFewRows && rows.columns.size() > kManyColumns);
-    add_bars(rows);
-    if (!std::ranges::all_of(links, &std::string::empty)) {
-      rows.columns.emplace_back("page");
-      for (std::size_t row = 0; row < rows.rows.size(); ++row) {
-        rows.rows[row].push_back(links[row]);
+    add_bars(rows, columns);
+    HtmlColumn& links = columns.emplace_back(HtmlColumn{"page", {}, "", true});
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::string state = explorer_.empty() ? "" : page_state(rows, row);
+      links.cells.push_back(state.empty() ? "" : "<a href=\"" + escaped(explorer_ + state) + "\">open</a>");
+    }
+    body += table_html(columns, are_cases || (rows.size() <= kFewRows && rows.columns().size() > kManyColumns));
+  }
+
+  // Numbers with as many digits as people read, and of many plans the family; the data have everything.
+  static HtmlColumn column_html(const Rows& rows, const std::string& name) {
+    constexpr std::size_t kLong = 40;
+    HtmlColumn column{escaped(heading(name)), {}, "number"};
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const Json& value = rows.at(row, name);
+      std::string text = rows.text(row, name);
+      if (const double number = rows.number(row, name); value.is_number_float() && std::abs(number) < 1000) {
+        text = format_number(rounded(number, 4));
       }
+      if (name.ends_with("plan") && rows.size() > 2) {
+        text.resize(std::min(text.find(' '), text.size()));
+      }
+      column.kind = !value.is_number() && !text.empty() && column.kind != "long" ? "" : column.kind;
+      column.kind = text.size() > kLong ? "long" : column.kind;
+      column.cells.push_back(escaped(text));
     }
-    body += table_html(rows, are_turned);
+    return column;
   }
 
   // Cases, such as base and changed of `what-if`, stand side by side; other fields are a line each, arrays a table
   // each.
-  void add_json(const std::string& title, const Json& json) {
-    std::vector<NamedCells> cases;
+  void add_json(const std::string& title, const Json& json, const Shown& shown_rows) {
+    std::vector<Json> cases;
     std::vector<std::pair<std::string, const Json*>> arrays;
     collect(title, json, cases, arrays);
-    if (!cases.empty()) {
-      add_rows(to_table(cases), {}, true);
-    }
-    const Json objectives = json.is_object() ? json.value("objectives", Json()) : Json();
+    add_rows(Rows(std::move(cases)), {}, true);
+    const bool is_front = json.is_object() && json.contains("objectives");
+    const Shown shown = is_front ? Shown::read(json["objectives"], json.value("by", Json())) : shown_rows;
     for (const auto& [name, array] : arrays) {
-      std::vector<NamedCells> rows;
-      for (const Json& one : *array) {
-        if (one.is_object() && one.size() == 1 && one.front().is_object()) {  // {"hidden": {...}}
-          rows.push_back(flat(one.front()));
-          rows.back().insert(rows.back().begin(), {"key", one.begin().key()});
-        } else {
-          rows.push_back(one.is_object() ? flat(one) : NamedCells{{"value", one.dump()}});
-        }
-      }
       body += name.empty() ? "" : "<h3>" + escaped(heading(name)) + "</h3>\n";
-      add_rows(to_table(rows), Shown::read(objectives, json.is_object() ? json.value("by", Json()) : Json()));
+      add_rows(rows_of(*array), shown);
     }
   }
 
-  void collect(const std::string& name, const Json& value, std::vector<NamedCells>& cases,
+  void collect(const std::string& name, const Json& value, std::vector<Json>& cases,
                std::vector<std::pair<std::string, const Json*>>& arrays) {
     if (!value.is_object()) {
       if (is_array_of_objects(value)) {
@@ -149,25 +148,27 @@ class Page {
       }
       return;
     }
-    Json cells = Json::object();
+    Json own = Json::object();
     for (const auto& [key, one] : value.items()) {
-      if (are_cells(key, one)) {
-        cells[key] = one;
+      if (is_in_flat(key, one)) {
+        own[key] = one;
       }
     }
-    NamedCells fields = flat(cells);
+    Json fields = value.contains("plan") ? Json{{"case", name.empty() ? "answer" : name}} : Json::object();
+    fields.update(flat(own));
     if (value.contains("plan")) {
-      fields.insert(fields.begin(), {"case", name.empty() ? "answer" : name});
       cases.push_back(std::move(fields));
     } else {
       std::string line;
-      for (const auto& [column, text] : fields) {
+      const Rows row(std::vector<Json>(1, fields));
+      for (const std::string& column : row.columns()) {
+        const std::string text = row.text(0, column);
         line += text.empty() ? "" : (line.empty() ? "" : "; ") + heading(column) + ": " + text;
       }
       body += note_html((name.empty() || line.empty() ? "" : name + ": ") + line);
     }
     for (const auto& [key, one] : value.items()) {
-      if (!are_cells(key, one)) {
+      if (!is_in_flat(key, one)) {
         collect(name.empty() ? key : name + ' ' + key, one, cases, arrays);
       }
     }
@@ -202,10 +203,12 @@ Result read_result(const std::filesystem::path& file) {
     result.answer = read_json(file.string(), input.bytes());
   } else {
     ResultReader reader(file);
-    Table& rows = result.rows.emplace(Table{reader.columns(), {}});
+    Table rows{reader.columns(), {}};
     while (reader.next()) {
       rows.rows.push_back(reader.cells());
     }
+    result.is_rows = true;
+    result.answer = to_json(rows);
     if (const std::filesystem::path manifest = manifest_path(file); is_there(manifest)) {
       result.manifest = read_json(manifest.string(), InputFile(manifest).bytes());
     }

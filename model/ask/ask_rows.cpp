@@ -116,12 +116,7 @@ void prepare(SweepSpec& spec, const ChipFile& chip) {
 Json rows_of(SweepSpec& spec, const ChipFile& chip) {
   prepare(spec, chip);
   refuse_many(spec.size());
-  std::string lines = text_of_rows(spec, RowFormat::json_lines, all_cores());
-  std::ranges::replace(lines, '\n', ',');  // within a row they are escaped
-  if (!lines.empty()) {
-    lines.pop_back();
-  }
-  return Json::parse("[" + lines + "]");
+  return Json::parse(table_of_rows(spec, all_cores(), {}).json());
 }
 
 }  // namespace

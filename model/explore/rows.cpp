@@ -38,37 +38,6 @@ void Stretch::compute(const MayGoOn& may_go_on) {
 
 namespace {
 
-// All rows in stretches, each of one thread, and their front.
-struct Computed {
-  std::vector<std::unique_ptr<Stretch>> stretches;
-  Front front;
-};
-
-Computed compute_all(const SweepSpec& spec, RowFormat format, int threads, const MayGoOn& may_go_on = {}) {
-  const std::uint64_t rows = spec.size();
-  const std::uint64_t count = std::min<std::uint64_t>(rows, threads == 1 ? 1 : 4 * static_cast<unsigned>(threads));
-  Computed computed{{}, Front(spec.keep_front.size())};
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Stretch& stretch = *computed.stretches.emplace_back(std::make_unique<Stretch>(spec, format));
-    stretch.begin = rows * i / count;
-    stretch.end = rows * (i + 1) / count;
-  }
-  parallel_for(static_cast<int>(count), threads, [&](int i) {
-    Stretch& stretch = *computed.stretches[static_cast<std::size_t>(i)];
-    const std::uint64_t end = stretch.end;
-    stretch.compute(may_go_on);
-    if (stretch.end < end) {
-      throw InputError("the sweep was stopped");
-    }
-  });
-  for (const auto& stretch : computed.stretches) {
-    for (const auto& [row, point] : stretch->points) {
-      computed.front.add(point, row);
-    }
-  }
-  return computed;
-}
-
 template <typename To>
 void append_front(RowComputer& computer, const Front& front, To& to) {
   auto rows = front.all();
@@ -87,27 +56,36 @@ std::string text_of_front(RowComputer& computer, const Front& front) {
   return text;
 }
 
-std::string text_of_rows(const SweepSpec& spec, RowFormat format, int threads) {
-  const Computed computed = compute_all(spec, format, threads);
-  RowComputer& first = computed.stretches.front()->computer;
-  std::string text = first.header();
-  for (const auto& stretch : computed.stretches) {
-    text += stretch->text;
-  }
-  return spec.keep_front.empty() ? text : text + text_of_front(first, computed.front);
-}
-
 ColumnTable table_of_rows(const SweepSpec& spec, int threads, const MayGoOn& may_go_on) {
-  const Computed computed = compute_all(spec, RowFormat::columns, threads, may_go_on);
+  const std::uint64_t rows = spec.size();
+  const std::uint64_t count = std::min<std::uint64_t>(rows, threads == 1 ? 1 : 4 * static_cast<unsigned>(threads));
+  std::vector<std::unique_ptr<Stretch>> stretches;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    stretches.push_back(std::make_unique<Stretch>(spec, RowFormat::columns));
+    stretches.back()->begin = rows * i / count;
+    stretches.back()->end = rows * (i + 1) / count;
+  }
+  parallel_for(static_cast<int>(count), threads, [&](int i) {
+    Stretch& stretch = *stretches[static_cast<std::size_t>(i)];
+    const std::uint64_t end = stretch.end;
+    stretch.compute(may_go_on);
+    if (stretch.end < end) {
+      throw InputError("the sweep was stopped");
+    }
+  });
   ColumnTable table;
-  for (const auto& stretch : computed.stretches) {
-    if (!spec.keep_front.empty()) {
-      append_front(stretch->computer, computed.front, stretch->batch);
+  Front front(spec.keep_front.size());
+  for (const auto& stretch : stretches) {
+    for (const auto& [row, point] : stretch->points) {
+      front.add(point, row);
     }
-    table.batches.push_back(std::make_shared<Batch>(std::move(stretch->batch)));
-    if (!spec.keep_front.empty()) {
-      break;  // all of it
-    }
+    table.batches.push_back(std::make_shared<const Batch>(std::move(stretch->batch)));
+  }
+  if (!spec.keep_front.empty()) {
+    RowComputer& computer = stretches.front()->computer;
+    auto batch = std::make_shared<Batch>(computer.no_rows());
+    append_front(computer, front, *batch);
+    table.batches = {std::move(batch)};
   }
   return table;
 }

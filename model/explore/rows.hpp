@@ -35,7 +35,6 @@ struct Stretch {
 
 // All rows of a spec, or those of its front, in order: the same for any number of threads. Throws InputError for an
 // expression that divides by zero, and where it may not go on.
-std::string text_of_rows(const SweepSpec& spec, RowFormat format, int threads);
 ColumnTable table_of_rows(const SweepSpec& spec, int threads, const MayGoOn& may_go_on);
 
 // The rows of a front, in order.

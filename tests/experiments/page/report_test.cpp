@@ -198,7 +198,7 @@ TEST_CASE("rows of a report lead to the page in their state", "[fast]") {
   CHECK(says(
       run("report " + rows + " --page 'https://a/?b&c'").out,
       "<a href=\"https://a/?b&amp;c#chip=titan_x_maxwell&amp;cell=lstm&amp;hidden=512&amp;batch=4&amp;density=0.1&amp;"
-      "set=sm.clock=1e9%20Hz\">open</a>"));
+      "set=sm.clock=1000000000%20Hz\">open</a>"));
 }
 
 TEST_CASE("a figure stands in a report as a picture, in which nothing runs", "[fast]") {
