@@ -4,42 +4,45 @@
 
 export function unpack(packed: Uint8Array, size: number): Uint8Array {
   const out = new Uint8Array(size);
-  let at = 0, place = 5, range = 0xffffffff, code = ((packed[1] << 24) | (packed[2] << 16) | (packed[3] << 8) | packed[4]) >>> 0;
+  const coder = new Uint32Array([0xffffffff, (packed[1] << 24) | (packed[2] << 16) | (packed[3] << 8) | packed[4]]); // range and code
+  let at = 0, place = 5;
 
-  // All chances of a 0, each of 2048.
-  const kStates = 12, kLiterals = 0x300 << 3;
-  let chances = 0;
+  let chances = 0; // of a 0, each of 2048
   const some = (count: number): number => (chances += count) - count;
-  const is_match = some(kStates), is_repeat = some(kStates), is_repeat0 = some(kStates), is_long = some(kStates), is_repeat1 = some(kStates), is_repeat2 = some(kStates);
-  const slots = some(4 * 64), special = some(128), align = some(16), literals = some(kLiterals);
+  const is_match = some(12), is_repeat = some(12), is_repeat0 = some(12), is_long = some(12), is_repeat1 = some(12), is_repeat2 = some(12);
+  const slots = some(4 * 64), special = some(128), align = some(16), literals = some(0x300 << 3);
   const lengths = [0, 1].map(() => ({ choice: some(2), low: some(8), middle: some(8), high: some(256) }));
   const chance = new Uint16Array(chances).fill(1024);
 
+  const shift = (): void => {
+    if (coder[0] < 0x1000000) {
+      coder[0] <<= 8;
+      coder[1] = (coder[1] << 8) | packed[place++];
+    }
+  };
   const bit = (i: number): number => {
-    const bound = (range >>> 11) * chance[i];
-    let found = 0;
-    if (code < bound) {
-      range = bound;
+    const bound = (coder[0] >>> 11) * chance[i];
+    const found = coder[1] < bound ? 0 : 1;
+    if (found === 0) {
+      coder[0] = bound;
       chance[i] += (2048 - chance[i]) >> 5;
     } else {
-      range -= bound;
-      code -= bound;
+      coder[0] -= bound;
+      coder[1] -= bound;
       chance[i] -= chance[i] >> 5;
-      found = 1;
     }
-    if (range < 0x1000000) {
-      range = (range << 8) >>> 0;
-      code = ((code << 8) | packed[place++]) >>> 0;
-    }
+    shift();
     return found;
   };
-  const tree = (first: number, bits: number): number => {
-    let node = 1;
-    for (let i = 0; i < bits; ++i) {
+  // Down a tree of chances, from a node to one of `most` or beyond.
+  const walk = (first: number, from: number, most: number): number => {
+    let node = from;
+    while (node < most) {
       node = 2 * node + bit(first + node);
     }
-    return node - (1 << bits);
+    return node;
   };
+  const tree = (first: number, bits: number): number => walk(first, 1, 1 << bits) - (1 << bits);
   const reversed = (first: number, bits: number): number => { // the lowest bit first
     let node = 1, value = 0;
     for (let i = 0; i < bits; ++i) {
@@ -52,14 +55,11 @@ export function unpack(packed: Uint8Array, size: number): Uint8Array {
   const direct = (bits: number): number => { // of even chances
     let value = 0;
     for (let i = 0; i < bits; ++i) {
-      range >>>= 1;
-      const one = code >= range ? 1 : 0;
-      code -= one * range;
+      coder[0] >>>= 1;
+      const one = coder[1] >= coder[0] ? 1 : 0;
+      coder[1] -= one * coder[0];
       value = 2 * value + one;
-      if (range < 0x1000000) {
-        range = (range << 8) >>> 0;
-        code = ((code << 8) | packed[place++]) >>> 0;
-      }
+      shift();
     }
     return value;
   };
@@ -71,16 +71,13 @@ export function unpack(packed: Uint8Array, size: number): Uint8Array {
     if (bit(is_match + state) === 0) {
       const first = literals + 0x300 * ((at > 0 ? out[at - 1] : 0) >> 5);
       let node = 1;
-      for (let matched = state >= 7 ? out[at - last[0] - 1] : -1; node < 0x100;) {
-        if (matched < 0) {
-          node = 2 * node + bit(first + node);
-        } else { // beside the byte that a match would have gone on with, until they differ
-          const expected = (matched >> 7) & 1, one = bit(first + ((1 + expected) << 8) + node);
-          matched = one === expected ? (matched << 1) & 0xff : -1;
-          node = 2 * node + one;
-        }
+      // Beside the byte that a match would have gone on with, until they differ.
+      for (let matched = state >= 7 ? out[at - last[0] - 1] : -1; matched >= 0 && node < 0x100;) {
+        const expected = (matched >> 7) & 1, one = bit(first + ((1 + expected) << 8) + node);
+        matched = one === expected ? (matched << 1) & 0xff : -1;
+        node = 2 * node + one;
       }
-      out[at++] = node;
+      out[at++] = walk(first, node, 0x100);
       state = state < 4 ? 0 : state < 10 ? state - 3 : state - 6;
       continue;
     }

@@ -11,7 +11,10 @@ declare function onchipModel(options: object): Promise<Model>; // the linker's, 
 
 // Four bytes of size, and LZMA.
 function unpacked(packed: string): Promise<WebAssembly.Module> {
-  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+  const text = atob(packed), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; ++i) {
+    bytes[i] = text.charCodeAt(i);
+  }
   return WebAssembly.compile(unpack(bytes.subarray(4), new DataView(bytes.buffer).getUint32(0)));
 }
 
