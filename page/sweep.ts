@@ -2,7 +2,7 @@
 // A sweep: a small one that is run here, or a result file of 'onchip sweep'. Two columns as points, the rows that no other
 // row beats, and a table, whose rows bring the controls to them.
 import { scaleLinear } from "d3-scale";
-import { Json, State, question_of } from "./state";
+import { Json, State, question_of, read_address } from "./state";
 import { capital, digits, el, svg, text_at, words } from "./dom";
 
 export type Row = Record<string, string | number | boolean | null>;
@@ -27,7 +27,7 @@ const shown = (value: Row[string]): string => (value === null || value === "" ? 
 export class Sweep {
   private rows: Row[] = [];
   private front = new Set<number>();
-  private axes = ["hidden=1024:8192:1024", "batch=1,4,16"].map((value, i) => el("input", { type: "text", value, "aria-label": i === 0 ? "An axis" : "Another axis", spellcheck: "false" }));
+  private axes = (read_address(location.hash).workload === "layers" ? ["images=1000,8000,60000", "alive=25%,50%,100%"] : ["hidden=1024:8192:1024", "batch=1,4,16"]).map((value, i) => el("input", { type: "text", value, "aria-label": i === 0 ? "An axis" : "Another axis", spellcheck: "false" }));
   private picture = el("div", {});
   private table = el("div", { class: "rows" });
   private told = el("p", { class: "caption", role: "status" });
@@ -102,7 +102,7 @@ export class Sweep {
 
   private list(x: string, y: string): void {
     const asked = Object.keys(this.rows[0] ?? {}).filter((name) => !kAnswers.test(name) && new Set(this.rows.map((row) => row[name])).size > 1);
-    const columns = [...new Set([...asked, x, y, "fits"])].filter((name) => name in (this.rows[0] ?? {}));
+    const columns = [...new Set([...asked, x, y, "fits", ...(this.rows.some((row) => row.problem) ? ["problem"] : [])])].filter((name) => name in (this.rows[0] ?? {}));
     const order = [...this.rows.keys()].sort((a, b) => Number(this.front.has(b)) - Number(this.front.has(a)) || number_in(this.rows[a], y) - number_in(this.rows[b], y));
     this.table.replaceChildren(...(order.length === 0 ? [] : [
       el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Row"), ...columns.map((name) => el("th", { scope: "col" }, words(name))))),
