@@ -83,8 +83,9 @@ def command(chip, changes, text):
     """The same in the words of a shell after 'onchip'; None where a command has none for it."""
     question = json.loads(text)
     verb = question.pop("ask")
+    family = question.get("constraints", {}).get("family")
     if (verb == "pareto" or (verb != "sweep" and "rows" in question) or (verb == "what_if" and changes)
-            or (verb == "rank" and "family" in question.get("constraints", {}))):
+            or (verb == "rank" and family) or (verb == "fit" and family == "cudnn")):  # which the command refuses
         return None
     network = question.pop("network", {})
     fixed = network if isinstance(network, dict) else {"network": network}
