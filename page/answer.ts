@@ -11,6 +11,8 @@ export interface Resource {
   name: string;
   used: number;
   available: number;
+  weights: number; // of what is used; what is neither weights nor state is staging
+  state: number;
   unit: string;
 }
 export interface Plan {
@@ -78,8 +80,8 @@ function resources_of(json: Json, state: State): Resource[] {
     return json.resources ?? [];
   }
   const { shared_bytes: shared, l2_bytes: l2 } = json.capacity ?? {};
-  return shared ? [{ name: "shared_memory", used: shared.needed, available: shared.available, unit: "bytes per SM" },
-                   { name: "l2", used: l2.needed, available: l2.available, unit: "bytes" }] : [];
+  return shared ? [{ name: "shared_memory", used: shared.needed, available: shared.available, weights: 0, state: shared.needed, unit: "bytes per SM" },
+                   { name: "l2", used: l2.needed, available: l2.available, weights: l2.needed, state: 0, unit: "bytes" }] : [];
 }
 
 // Hidden size and density of weights are those of the answer.

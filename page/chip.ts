@@ -2,63 +2,74 @@
 // The chip: as many tiles as it has SMs, those that the plan uses filled; one SM large, with what fills its memories.
 // What is too much hangs over the edge.
 import { Answer, Resource, shown_plan } from "./answer";
-import { amount, el, svg } from "./dom";
-
-const width = 560;
+import { amount, el, svg, text_at } from "./dom";
 
 export function render_chip(root: HTMLElement, answer: Answer): void {
   const plan = shown_plan(answer);
   const has = (key: string): number => answer.numbers.get(key)?.value ?? 0;
-  const sms = has("sm.count");
+  const sms = has("sm.count"), width = Math.max(260, root.clientWidth);
   const resource = (name: string): Resource | undefined => plan?.resources.find((one) => one.name === name);
   const of_sms = resource("sms");
   const used = of_sms ? of_sms.used : plan?.fits ? sms : 0;
   const shown = Math.min(Math.max(sms, used), 400);
-  const columns = Math.ceil(Math.sqrt(shown * 3.4)), rows = Math.ceil(shown / columns);
-  const pitch = width / columns, size = pitch - 3;
+  const columns = Math.ceil(Math.sqrt(shown * 3.4)), rows = Math.ceil(shown / columns), pitch = width / columns;
   const tiles = Array.from({ length: shown }, (_, i) => svg("rect", {
-    x: (i % columns) * pitch, y: Math.floor(i / columns) * pitch, width: size, height: size, rx: 2,
+    x: (i % columns) * pitch, y: Math.floor(i / columns) * pitch, width: pitch - 3, height: pitch - 3, rx: 2,
     class: i >= sms ? "tile over" : i < used ? "tile used" : "tile",
   }));
-  const chip = svg("svg", { viewBox: `0 0 ${width} ${rows * pitch}`, role: "img", "aria-label": `${used} of ${sms} SMs are used` }, ...tiles);
 
-  const threads = resource("threads"), registers = resource("registers");
-  const file = has("registers.per_sm");
-  const of_file: Resource | undefined = registers && threads && threads.used > 0
-    ? { name: "registers", used: 4 * registers.used * threads.used, available: 4 * file, unit: "bytes" } : undefined;
+  const threads = resource("threads"), registers = resource("registers"), file = has("registers.per_sm");
+  const of_all = (count: number): number => 4 * count * (threads?.used ?? 0); // bytes of all threads
   const shared = resource("shared_memory"), l2 = resource("l2");
-  const memories = [
-    of_file && memory("Register file", of_file, "blue", 4),
-    shared && shared.available > 0 && memory("Shared memory", shared, "sky", 1),
-    l2 && l2.available > 0 && memory("L2, of all SMs", l2, "orange", 1),
-  ].filter((one): one is HTMLElement => Boolean(one));
+  const memories: [string, Resource | undefined, number][] = [
+    ["Register file", registers && { ...registers, used: of_all(registers.used), weights: of_all(registers.weights), state: of_all(registers.state), available: 4 * file, unit: "bytes" }, 4],
+    ["Shared memory", shared, 1], ["L2, of all SMs", l2, 1],
+  ];
   const idle = used === 0;
+  let y = rows * pitch + 26;
+  const large = idle ? [] : memories.flatMap(([name, of, partitions]) => {
+    if (!of || of.available <= 0 || (name === "Register file" && of.used === 0)) {
+      return [];
+    }
+    const [drawn, below] = memory(name, of, width, y, partitions);
+    y = below + 24;
+    return drawn;
+  });
   root.replaceChildren(
-    el("p", { class: "caption" }, of_sms || plan?.fits ? `${Math.round(used)} of ${sms} SMs${used > sms ? ": more than there are" : ""}` : `${sms} SMs`),
-    chip,
-    el("p", { class: "caption" }, idle ? "A library's kernels keep nothing on the chip from step to step." : "In each SM"),
-    ...(idle ? [] : memories));
+    el("p", { class: "caption" }, `${of_sms || plan?.fits ? `${Math.round(used)} of ${sms} SMs${used > sms ? ": more than there are" : ""}` : `${sms} SMs`}. ` +
+      (idle ? "A library's kernels keep nothing on the chip from step to step." : "Below, the memories of each.")),
+    svg("svg", { viewBox: `0 0 ${width} ${Math.ceil(idle ? rows * pitch : y - 28)}`, role: "img", "aria-label": `${used} of ${sms} SMs are used` }, ...tiles, ...large));
 }
 
-function memory(name: string, of: Resource, color: string, partitions: number): HTMLElement {
+// Weights, state, staging, and what is free; by partition.
+function memory(name: string, of: Resource, width: number, y: number, partitions: number): [SVGElement[], number] {
   const share = of.used / of.available, over = share > 1;
   const scale = over ? width / Math.min(share, 3) : width; // what there is, in pixels
-  const height = 34, filled = Math.min(share, over ? 3 : 1) * scale;
+  const height = 30, top = y + 8, gap = partitions > 1 ? 4 : 0, each = scale / partitions - gap;
+  const parts: [string, number, string][] = ([["weights", of.weights, "blue"], ["state", of.state, "sky"], ["staging", of.used - of.weights - of.state, "yellow"]] as [string, number, string][]).filter(([, value]) => value > 0);
   const cells = Array.from({ length: partitions }, (_, i) => {
-    const from = (i * scale) / partitions, each = scale / partitions - (partitions > 1 ? 4 : 0);
-    return [
-      svg("rect", { x: from, y: 1, width: each, height, class: "space", rx: 3 }),
-      svg("rect", { x: from, y: 1, width: Math.min(1, share) * each, height, fill: `var(--${color})`, rx: 3 }),
-    ];
+    let at = (i * scale) / partitions;
+    const end = at + each;
+    return [svg("rect", { x: at, y: top, width: each, height, class: "space" }), ...parts.map(([, value, color]) => {
+      const from = at;
+      at = Math.min(end, at + (value / of.available) * each);
+      return svg("rect", { x: from, y: top, width: at - from, height, fill: `var(--${color})` });
+    })];
   }).flat();
-  return el("div", { class: "memory" },
-    el("div", { class: "labels" }, el("span", { class: "name" }, name),
-       el("span", { class: over ? "number over" : "number" },
-          over ? `needs ${amount(of.used, of.unit)}, has ${amount(of.available, of.unit)}`
-               : `${amount(of.used, of.unit)} of ${amount(of.available, of.unit)}`)),
-    svg("svg", { viewBox: `0 0 ${width} ${height + 2}`, role: "img", "aria-label": `${name}: ${Math.round(100 * share)} % used`, preserveAspectRatio: "none" },
-      ...cells,
-      over && svg("rect", { x: scale, y: 1, width: filled - scale, height, class: "hanging", rx: 3 }),
-      over && svg("line", { x1: scale, x2: scale, y1: 0, y2: height + 2, class: "edge" })));
+  const split = [...parts.map(([what, value]) => `${what} ${amount(value, of.unit)}`), ...(over ? [] : [`free ${amount(of.available - of.used, of.unit)}`])];
+  let x = 0, line = top + height + 17;
+  const key = split.flatMap((text, i) => {
+    const color = parts[i]?.[2], wide = 7 * text.length + 20;
+    [x, line] = x + wide > width ? [0, line + 18] : [x, line];
+    const from = x;
+    x += wide + 6;
+    return [svg("rect", { x: from, y: line - 9, width: 10, height: 10, rx: 2, ...(color ? { fill: `var(--${color})` } : { class: "space" }) }),
+      text_at(from + 14, line, text, { class: "axis" })];
+  });
+  const numbers = over ? `needs ${amount(of.used, of.unit)}, has ${amount(of.available, of.unit)}` : `${amount(of.used, of.unit)} of ${amount(of.available, of.unit)}`;
+  return [[
+    text_at(0, y, name), text_at(width, y, numbers, { class: over ? "over" : "axis strong", "text-anchor": "end" }), ...cells, ...key,
+    ...(over ? [svg("rect", { x: scale, y: top, width: Math.min(share, 3) * scale - scale, height, class: "hanging" }),
+      svg("line", { x1: scale, x2: scale, y1: top - 2, y2: top + height + 2, class: "edge" })] : []),
+  ], line];
 }
-

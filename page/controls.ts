@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form: what is asked. Elements stay where they are, so that the focus does; update() brings them to a state.
 import { ChipNumber, share_text } from "./answer";
-import { State, Workload, kCells, kMostBatch, kMostHidden, kNetworks, kPrecisions, usual } from "./state";
-import { el, quantity } from "./dom";
+import { State, Workload, kCells, kMostBatch, kMostHidden, kMostNeurons, kNetworks, kPrecisions, usual } from "./state";
+import { amount, el, grain_of, quantity, read_quantity } from "./dom";
 
 export const kSliders = ["sm.count", "registers.per_sm", "shared_memory.per_sm", "l2.size", "sm.clock"];
 const kLabels: Record<string, string> = {
@@ -122,7 +122,7 @@ function choice<T extends string>(legend: string, values: readonly T[], labels: 
 }
 
 function selection(label: string, of: (state: State) => string, set: (value: string) => void, values: () => [string, string][]): Field {
-  const select: HTMLSelectElement = el("select", { id: `select-${label.toLowerCase()}`, change: () => set(select.value) });
+  const select: HTMLSelectElement = el("select", { id: `select-${label.toLowerCase().replace(/\W.*/, "")}`, change: () => set(select.value) });
   return {
     element: el("div", { class: "field" }, el("label", { for: select.id }, label), select),
     update: (state) => {
@@ -141,7 +141,7 @@ function selection(label: string, of: (state: State) => string, set: (value: str
 }
 
 // As in the name of its file: "RTX 4090" -> "rtx_4090".
-const chip_word = (name: string): string => name.toLowerCase().replace(/\W+/g, "_");
+export const chip_word = (name: string): string => name.toLowerCase().replace(/\W+/g, "_");
 
 export class Controls {
   private fields: { of: Workload[]; field: Field }[] = [];
@@ -181,7 +181,7 @@ export class Controls {
           change(workload === "train" ? { workload, density: 1, hidden: 1024, batch: 64, family: "", within: 0 }
             : workload === "step" ? { workload, density: 0.1, hidden: 5632, batch: 4, family: "", within: 0 } : { workload, family: "", within: 0 }, false))),
         add(recurrent, choice("Cell", kCells, kCells, (state) => state.cell, now("cell"))),
-        add(["layers"], selection("Network", (state) => state.network, now("network"), () => kNetworks.map((name) => [name, name]))),
+        add(["layers"], selection(`Network, of at most ${amount(kMostNeurons, "")} neurons in all layers`, (state) => state.network, now("network"), () => kNetworks.map((name) => [name, name]))),
         range("hidden", recurrent, number("Hidden size", "hidden", 64, kMostHidden, 32)),
         range("density", recurrent, share("Density", "density")),
         range("batch", recurrent, number("Batch", "batch", 1, kMostBatch, 1)),
@@ -239,7 +239,7 @@ export class Controls {
 
   private slider_of(key: string, number: ChipNumber): void {
     const own = number.value;
-    const step = number.unit === "B" ? Math.max(number.step, own >= 2 ** 24 ? 2 ** 20 : 1024) : number.unit === "Hz" ? 5e6 : number.step;
+    const step = grain_of(number);
     const put = (value: number, moving: boolean): void => {
       const set = new Map(this.state.set);
       if (value === own) {
@@ -254,11 +254,7 @@ export class Controls {
       label: kLabels[key] ?? key, least: Math.max(number.minimum, own / 4), most: Math.min(number.maximum, own * 4),
       round: (value) => (Math.abs(value / own - 1) < 0.012 ? own : step > 0 ? Math.max(step, Math.round(value / step) * step) : +value.toPrecision(3)),
       text: (value) => quantity(value, number.unit),
-      read: (text) => {
-        const factor = /gi/i.test(text) ? 2 ** 30 : /mi/i.test(text) ? 2 ** 20 : /ki/i.test(text) ? 2 ** 10 : /ghz/i.test(text) ? 1e9 : /mhz/i.test(text) ? 1e6 : /gb\/s/i.test(text) ? 1e9 : 1;
-        return parseFloat(text) * factor;
-      },
-      of: () => this.current(key, own), set: put,
+      read: read_quantity, of: () => this.current(key, own), set: put,
     }, reset);
     const element = slider.element;
     element.querySelector("label")!.title = `${number.meaning}. Source: ${number.source}`;
@@ -272,15 +268,7 @@ export class Controls {
     if (text === undefined) {
       return own;
     }
-    const value = parseFloat(text);
-    if (/^[+-].*%$/.test(text)) {
-      return own * (1 + value / 100);
-    }
-    if (/^x/.test(text)) {
-      return own * parseFloat(text.slice(1));
-    }
-    const units: [RegExp, number][] = [[/gib/i, 2 ** 30], [/mib/i, 2 ** 20], [/kib/i, 2 ** 10], [/ghz|gb\/s/i, 1e9], [/mhz/i, 1e6], [/tb\/s/i, 1e12]];
-    return value * (units.find(([unit]) => unit.test(text))?.[1] ?? 1);
+    return /^[+-].*%$/.test(text) ? own * (1 + parseFloat(text) / 100) : /^x/.test(text) ? own * parseFloat(text.slice(1)) : read_quantity(text);
   }
 
   update(state: State): void {

@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page uses of Debian's d3 packages, which come without types.
 declare module "d3-scale" {
-  export interface ScaleLinear<Range, Output> {
-    (value: number): Output;
+  export interface Scale {
+    (value: number): number;
     domain(of: number[]): this;
     domain(): number[];
-    range(of: Range[]): this;
+    range(of: number[]): this;
     ticks(count?: number): number[];
     invert(value: number): number;
   }
-  export type ScaleLogarithmic<Range, Output> = ScaleLinear<Range, Output>;
-  export function scaleLinear(): ScaleLinear<number, number>;
-  export function scaleLog(): ScaleLogarithmic<number, number>;
+  export function scaleLinear(): Scale;
+  export function scaleLog(): Scale;
 }
 declare module "d3-shape" {
-  type Of<T> = number | ((value: T) => number);
-  export interface Area<T> {
-    (values: T[]): string | null;
-    x0(of: Of<T>): this;
-    x1(of: Of<T>): this;
-    y(of: Of<T>): this;
-  }
-  export interface Line<T> {
-    (values: T[]): string | null;
-    x(of: Of<T>): this;
-    y(of: Of<T>): this;
-  }
+  type Set<Shape, T> = (of: number | ((value: T) => number)) => Shape;
+  export type Area<T> = ((values: T[]) => string | null) & { x0: Set<Area<T>, T>; x1: Set<Area<T>, T>; y: Set<Area<T>, T> };
+  export type Line<T> = ((values: T[]) => string | null) & { x: Set<Line<T>, T>; y: Set<Line<T>, T> };
   export function area<T>(): Area<T>;
   export function line<T>(): Line<T>;
 }

@@ -47,6 +47,13 @@ export function quantity(value: number, unit: string): string {
   return unit && unit !== "1" ? `${number} ${unit}` : number;
 }
 
+const kUnits: [RegExp, number][] = [[/gib?\b/i, 2 ** 30], [/mib?\b/i, 2 ** 20], [/kib?\b/i, 2 ** 10], [/ghz|gb\/s/i, 1e9], [/mhz/i, 1e6], [/tb\/s/i, 1e12]];
+export const read_quantity = (text: string): number => parseFloat(text) * (kUnits.find(([unit]) => unit.test(text))?.[1] ?? 1);
+
+// Steps in which people change a number of the chip.
+export const grain_of = ({ unit, value, step }: { unit: string; value: number; step: number }): number =>
+  unit === "B" ? Math.max(step, value >= 2 ** 24 ? 2 ** 20 : 1024) : unit === "Hz" ? 5e6 : step;
+
 // "227 KiB" of 232448 bytes; counts have thousands apart.
 export function amount(value: number, unit: string): string {
   if (/bytes/.test(unit)) {
@@ -58,7 +65,7 @@ export function amount(value: number, unit: string): string {
 export const words = (name: string): string => name.replace(/_/g, " ").replace(/^sms$/, "SMs");
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-export function download(name: string, type: string, content: string): void {
+export function download(name: string, type: string, content: string | Blob): void {
   const link = el("a", { href: URL.createObjectURL(new Blob([content], { type })), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);

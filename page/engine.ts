@@ -138,7 +138,7 @@ export class Engine {
   }
 
   chips(): Promise<string | null> {
-    return this.now.call("page_chips", []);
+    return this.later[0].call("page_chips", []);
   }
 
   ask_later(lane: number, chip: string, changes: string[], question: object): Promise<string | null> {

@@ -3,7 +3,7 @@
 import { Answer, ChipNumber, shown_plan } from "./answer";
 import { Mark } from "./controls";
 import { Json, State, changes_of, question_of } from "./state";
-import { digits, el, quantity, signed, svg, text_at } from "./dom";
+import { digits, el, grain_of, quantity, signed, svg, text_at } from "./dom";
 
 export interface Remedy {
   key: string; // "hidden", "density", or the chip's
@@ -106,4 +106,39 @@ export function render_worth(root: HTMLElement, answer: Answer, found: Worth[], 
     el("p", { class: "caption" }, asked < all ? `10 % more of each number: ${asked} of ${all} asked` : `What 10 % more of each number changes of ${digits(plan.time)} ${answer.unit}`),
     largest.length > 0 ? svg("svg", { viewBox: `0 0 ${width} ${largest.length * row + 4}`, role: "img", "aria-label": largest.map(({ key, percent }) => `${key} ${percent.toFixed(1)} %`).join(", ") },
       ...bars, svg("line", { x1: middle, x2: middle, y1: 0, y2: largest.length * row, class: "tick" })) : "");
+}
+
+// ---- two numbers of the chip against each other ---------------------------------------------------------------------
+
+export type Pair = [string, string]; // across, up
+
+const kFactors = [0.5, 0.63, 0.8, 1, 1.25, 1.6, 2];
+
+export function map_values(number: ChipNumber): number[] {
+  const { value, minimum, maximum } = number, grain = Math.max(grain_of(number), 1);
+  return [...new Set(kFactors.map((factor) => (factor === 1 ? value : Math.min(maximum, Math.max(minimum, Math.round((factor * value) / grain) * grain)))))];
+}
+
+// A row of the map: of each value across, whether the network stays on the chip.
+export async function map_row([across, up]: Pair, value: number, values: number[], numbers: Map<string, ChipNumber>, state: State, ask: (question: Json) => Promise<Json | null>): Promise<string[] | null> {
+  const text = (key: string, of: number): string => quantity(of, numbers.get(key)!.unit);
+  const json = await ask({ ...question_of(state, "sweep", true), ...(state.workload === "step" ? { tier: "shared_memory" } : {}), axis: [{ [up]: [text(up, value)] }, { [across]: values.map((one) => text(across, one)) }] });
+  return json && json.rows.map((row: Json) => (row.fits ? "fits" : "lacks"));
+}
+
+export function render_map(root: HTMLElement, [across, up]: Pair, numbers: Map<string, ChipNumber>, rows: Map<number, string[]>, apply: (values: Map<string, number>) => void): void {
+  const width = Math.max(260, root.clientWidth), left = 74, cell = 26;
+  const columns = map_values(numbers.get(across)!), lines = map_values(numbers.get(up)!).reverse();
+  const each = (width - left) / columns.length, height = lines.length * cell;
+  const here = (column: number, line: number): boolean => column === numbers.get(across)!.value && line === numbers.get(up)!.value;
+  const text = (key: string, value: number): string => quantity(value, numbers.get(key)!.unit);
+  const fitting = lines.flatMap((line) => (rows.get(line) ?? []).filter((what) => what === "fits")).length;
+  root.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, role: "img", "aria-label": `${key_name(up)} over ${key_name(across)}: ${fitting} of ${columns.length * lines.length} fit` },
+    ...lines.flatMap((line, i) => [text_at(left - 6, i * cell + 17, text(up, line), { class: "axis", "text-anchor": "end" }),
+      ...columns.map((column, j) => svg("rect", { x: left + j * each, y: i * cell, width: each - 2, height: cell - 2, rx: 2,
+        class: `cell ${rows.get(line)?.[j] ?? "space"}${here(column, line) ? " here" : ""}`, click: () => apply(new Map([[across, column], [up, line]])) },
+        svg("title", {}, `${text(across, column)}, ${text(up, line)}`)))]),
+    ...columns.map((column, j) => (each > 74 || j % 2 === 1) && text_at(left + (j + 0.5) * each, height + 14, text(across, column), { class: "axis", "text-anchor": "middle" })).filter((one): one is SVGTextElement => Boolean(one)),
+    ...([["stays on the chip", "fits"], ["does not", "lacks"]].flatMap(([label, name], i) => [
+      svg("rect", { x: left + 142 * i, y: height + 26, width: 10, height: 10, rx: 2, class: `cell ${name}` }), text_at(left + 142 * i + 14, height + 35, label, { class: "axis" })]))));
 }

@@ -5,7 +5,8 @@ import { State } from "./state";
 interface OfChip {
   device: string;
   dates: string[];
-  steps: Record<string, [number, number, number, number][]>; // "lstm,4,fp16,cudnn" -> hidden, density, us, place of its date
+  groups: Record<string, number>; // "lstm,4,fp16,cudnn" -> how many rows it has, one after another
+  columns: number[][]; // hidden, density, us, place of its date
 }
 
 export interface Measured {
@@ -25,11 +26,16 @@ export function measured_beside(state: State): Measured[] {
     return [];
   }
   const start = `${state.cell},${state.batch},${state.precision},`;
-  return Object.entries(of_chip.steps).filter(([group]) => group.startsWith(start)).flatMap(([group, steps]) =>
-    steps.map(([hidden, density, us, date]) => ({
-      hidden, density, us, family: group.slice(start.length),
-      text: `measured ${us} \u00b5s on ${of_chip.device.replace(/^NVIDIA/, "an NVIDIA")}, ${of_chip.dates[date]}`,
-    })));
+  let first = 0;
+  return Object.entries(of_chip.groups).flatMap(([group, count]) => {
+    const from = first;
+    first += count;
+    return group.startsWith(start) ? Array.from({ length: count }, (_, i) => {
+      const [hidden, density, us, date] = of_chip.columns.map((column) => column[from + i]);
+      return { hidden, density, us, family: group.slice(start.length),
+        text: `measured ${us} \u00b5s on ${of_chip.device.replace(/^NVIDIA/, "an NVIDIA")}, ${of_chip.dates[date]}` };
+    }) : [];
+  });
 }
 
 export const measured_here = (state: State, family: string): Measured | undefined =>

@@ -3,13 +3,14 @@
 import { Answer, ChipNumber, read_answer, size_of, sentence_of, shown_plan, without_plan } from "./answer";
 import { render_chip } from "./chip";
 import { render_compare } from "./compare";
-import { Controls } from "./controls";
-import { capital, download, el } from "./dom";
+import { Controls, chip_word, kSliders } from "./controls";
+import { amount, capital, download, el, quantity } from "./dom";
 import { Engine } from "./engine";
-import { Remedy, Worth, marks_of, remedies_of, render_least, render_worth, value_text, worth_keys, worth_of } from "./later";
+import { Pair, Remedy, Worth, key_name, map_row, map_values, marks_of, remedies_of, render_least, render_map, render_worth, value_text, worth_keys, worth_of } from "./later";
 import { render_plans } from "./plans";
-import { Json, State, address_of, changes_of, command_of, question_of, read_address } from "./state";
+import { Json, State, address_of, changes_of, command_of, kMostNeurons, neurons_of, question_of, read_address } from "./state";
 import { render_step } from "./step";
+import { Row, Sweep, read_rows } from "./sweep";
 import { Frontier, Other, Where, frontier_of, order_of, others_of, sample_column } from "./where";
 
 const engine = new Engine();
@@ -29,14 +30,15 @@ const sentence = el("p", { id: "sentence", "aria-live": "polite", role: "status"
 const problem = el("p", { id: "problem", role: "alert", hidden: true });
 const command = el("code", {});
 const note = el("span", { id: "note", hidden: true });
+const progress = el("progress", { "aria-label": "The model plans", hidden: true }); // how far it is, it does not say
 const told = el("span", { class: "told", role: "status" });
 const cards: HTMLElement[] = [];
 
 function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
   const body = el("div", { class: "body" });
-  const svg_button = el("button", { type: "button", class: "svg", "aria-label": `${title} as SVG`, click: () => save_svg(id) }, "SVG");
+  const save = ["SVG", "PNG"].map((form) => el("button", { type: "button", class: "svg", "aria-label": `${title} as ${form}`, click: () => save_picture(id, form === "PNG") }, form));
   const whole = el("section", { class: "card", id, "aria-labelledby": `${id}-title` },
-    el("header", {}, el("h2", { id: `${id}-title` }, title), ...tools, ["step", "where", "worth"].includes(id) ? svg_button : null), body);
+    el("header", {}, el("h2", { id: `${id}-title` }, title), ...tools, ...(["step", "where", "chip", "worth", "map"].includes(id) ? save : [])), body);
   cards.push(whole);
   return body;
 }
@@ -50,9 +52,17 @@ const chip = card("chip", "The chip");
 const plans = card("plans", "Plans");
 const least = card("least", "Least change", el("span", { class: "wish" }, el("label", { for: "wish" }, "or a time of at most "), wish, wish_unit));
 const worth = card("worth", "Worth");
+const map_keys: Pair = ["shared_memory.per_sm", "registers.per_sm"];
+const map_selects = map_keys.map((key, i) => el("select", { "aria-label": `Number ${i === 0 ? "across" : "up"}`, change: (event) => {
+  map_keys[i] = (event.target as HTMLSelectElement).value;
+  fill_in(answer!.state, answer!, own_numbers.get(state.chip)!);
+} }, ...kSliders.map((name) => el("option", { value: name, selected: name === key }, key_name(name)))));
+const map = card("map", "What fits", el("span", { class: "wish" }, map_selects[1], " over ", map_selects[0]));
+const sweep_body = card("sweep", "Sweep");
 const form = el("form", { id: "controls", "aria-label": "What is asked", submit: (event) => event.preventDefault() });
 const controls = new Controls(form, change, take_file);
-const where = new Where(where_body, (to) => change(to, true));
+const where = new Where(where_body, (to) => change(to, true), seek_largest);
+const sweep = new Sweep(sweep_body, async (question) => JSON.parse((await engine.ask_text(state.chip, changes_of(state), JSON.stringify(question)))!), go_to, take_file, () => state);
 
 app.append(
   el("header", { id: "top" }, el("h1", {}, "onchip"),
@@ -63,7 +73,7 @@ app.append(
       button("JSON", () => download("onchip.json", "application/json", raw)),
       button("Chip file", save_chip), button("This page", save_page), told)),
   el("main", {}, form,
-    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note), el("div", { id: "cards" }, ...cards))));
+    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note, progress), el("div", { id: "cards" }, ...cards))));
 
 // Of a file the folder is nobody else's business.
 function link(): string {
@@ -104,9 +114,9 @@ function save_page(): void {
   download("onchip.html", "text/html", `<!DOCTYPE html>\n${copied.outerHTML}`);
 }
 
-// With the styles that it has here, so that it looks alike anywhere.
-function save_svg(id: string): void {
-  const shown = document.querySelector(`#${id} svg`);
+// With the styles that it has here, so that it looks alike anywhere. A PNG has two pixels for each.
+async function save_picture(id: string, as_png: boolean): Promise<void> {
+  const shown = document.querySelector<SVGSVGElement>(`#${id} .body svg`);
   if (!shown) {
     return;
   }
@@ -119,7 +129,44 @@ function save_svg(id: string): void {
     }
   });
   copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  download(`onchip-${id}.svg`, "image/svg+xml", copied.outerHTML);
+  const { width, height } = shown.viewBox.baseVal, paper = getComputedStyle(shown.closest(".card")!).backgroundColor;
+  copied.setAttribute("width", String(width));
+  copied.setAttribute("height", String(height));
+  copied.style.background = paper;
+  if (!as_png) {
+    download(`onchip-${id}.svg`, "image/svg+xml", copied.outerHTML);
+    return;
+  }
+  const image = new Image(), canvas = el("canvas", { width: 2 * width, height: 2 * height }), drawing = canvas.getContext("2d")!;
+  image.src = `data:image/svg+xml,${encodeURIComponent(copied.outerHTML)}`;
+  await image.decode();
+  drawing.fillStyle = paper;
+  drawing.fillRect(0, 0, canvas.width, canvas.height);
+  drawing.drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.toBlob((blob) => blob && download(`onchip-${id}.png`, "image/png", blob));
+}
+
+// The largest network of a tier; of a sparse step with rows of their expected lengths, as the edges have them.
+async function seek_largest(tier: string, column: number): Promise<void> {
+  const train = state.workload === "train", to = train ? { batch: column } : { density: column };
+  const { network: { hidden, ...network }, ...question } = question_of({ ...state, ...to, weights: "" }, "fit", true);
+  tell("The largest is sought\u2026");
+  const json = JSON.parse((await engine.ask_text(state.chip, changes_of(state), JSON.stringify({ ...question, network, ...(train ? {} : { constraints: { tier } }) })))!);
+  if (json.error !== undefined) {
+    tell(capital(json.error));
+  } else {
+    change({ ...to, hidden: json.network.hidden }, false);
+  }
+}
+
+// A row of a sweep, in the words of an address. What it does not say is as usual, the chip as it is here.
+function go_to(row: Row): void {
+  const numbers = answer?.numbers, is_here = row.chip === undefined || row.chip === answer?.chip;
+  const words = Object.entries(row).filter(([, value]) => value !== null && value !== "").map(([key, value]) =>
+    key.includes(".") ? `set=${key}=${encodeURIComponent(quantity(Number(value), numbers?.get(key)?.unit ?? ""))}`
+      : `${key}=${encodeURIComponent(key === "chip" ? (is_here ? state.chip : chip_word(String(value))) : String(value))}`);
+  const to = read_address(`${words.join("&")}&family=`);
+  change({ ...to, set: new Map([...(is_here ? state.set : []), ...to.set]), than: state.than }, false);
 }
 
 // ---- from a change to what is shown ---------------------------------------------------------------------------------
@@ -188,9 +235,21 @@ async function update(): Promise<void> {
   const of = lacks_weights ? { ...state, weights: "" } : state;
   clearTimeout(exact_timer);
   document.body.classList.add("waiting");
+  clearInterval(progress_timer);
+  progress.hidden = of.workload !== "layers";
   if (of.workload === "layers") {
-    note.textContent = "The blocks of each layer are sought, and then a plan; large networks take seconds\u2026";
-    note.hidden = false;
+    if (neurons_of(of.network) > kMostNeurons) {
+      refuse(`${of.network} has more than ${amount(kMostNeurons, "")} neurons in all layers, the most that the page plans; the command has no such limit`);
+      progress.hidden = true;
+      return;
+    }
+    const start = performance.now();
+    const say = (): void => {
+      note.textContent = `The blocks of each layer are sought, and then a plan: ${Math.round((performance.now() - start) / 1000)} s`;
+      note.hidden = false;
+    };
+    say();
+    progress_timer = window.setInterval(say, 500);
   }
   const is_quick = of.workload === "step" && of.weights === "" && exact !== key_of(of);
   if (!(await ask_and_show(of, numbers, mine, is_quick)) || !answer) {
@@ -208,6 +267,7 @@ async function update(): Promise<void> {
   }
 }
 
+let progress_timer = 0;
 // The network whose mask the thread knows. Until it does, and while something moves, rows have their expected lengths.
 let exact = "";
 let exact_timer = 0;
@@ -219,6 +279,8 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
   if (text === null || mine !== asked) {
     return false;
   }
+  clearInterval(progress_timer);
+  progress.hidden = true;
   const json = JSON.parse(text);
   if (json.error !== undefined) {
     refuse(json.error);
@@ -305,7 +367,8 @@ async function fill_all(mine: number, of: State, to: Answer, own: Map<string, Ch
   const ask = (lane: number) => (question: Json): Promise<Json | null> => ask_in(lane)(of.chip, changes_of(of), question);
   await Promise.all([
     fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
-    fill_least(of, to, ask(1)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question))),
+    fill_least(of, to, ask(1)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question)))
+      .then(() => fill_map(mine, of, to, ask(1))),
   ]);
   if (mine === filling) {
     document.body.dataset.filled = String(mine);
@@ -396,6 +459,23 @@ async function fill_worth(mine: number, of: State, to: Answer, own: Map<string, 
   }
 }
 
+async function fill_map(mine: number, of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
+  const [across, up] = map_keys, numbers = to.numbers, rows = new Map<number, string[]>();
+  const put = (values: Map<string, number>): void =>
+    change({ set: new Map([...state.set, ...[...values].map(([key, value]): [string, string] => [key, quantity(value, numbers.get(key)!.unit)])]) }, false);
+  const values = map_values(numbers.get(across)!), lines = map_values(numbers.get(up)!);
+  const middle = Math.floor(lines.length / 2); // the chip's own number first, then what is near
+  for (const line of [...lines].sort((a, b) => Math.abs(lines.indexOf(a) - middle) - Math.abs(lines.indexOf(b) - middle))) {
+    render_map(map, map_keys, numbers, rows, put);
+    const found = mine === filling ? await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask) : null;
+    if (found === null) {
+      return;
+    }
+    rows.set(line, found);
+  }
+  render_map(map, map_keys, numbers, rows, put);
+}
+
 let width = 0;
 new ResizeObserver(() => {
   if (Math.abs(step.clientWidth - width) > 1) {
@@ -404,15 +484,21 @@ new ResizeObserver(() => {
   }
 }).observe(step);
 
-// A chip file or recurrent weights, which are dropped on the page or chosen in the form.
+// A chip file, recurrent weights or rows of a sweep, which are dropped on the page or chosen in the form.
 async function take_file(file: File): Promise<void> {
   if (/\.toml$/i.test(file.name)) {
     change({ chip: await file.text(), set: new Map() }, false);
   } else if (/\.(mtx|smtx|npy|safetensors)$/i.test(file.name)) {
     engine.take_weights(file.name, await file.arrayBuffer());
     change({ workload: "step", weights: file.name }, false);
+  } else if (/\.(csv|jsonl)$/i.test(file.name)) {
+    try {
+      sweep.take(read_rows(await file.text()));
+    } catch (error) {
+      refuse(`${file.name}: ${error}`);
+    }
   } else {
-    refuse(`${file.name}: expected a chip file (.toml) or weights (.mtx, .smtx, .npy, .safetensors)`);
+    refuse(`${file.name}: expected a chip file (.toml), weights (.mtx, .smtx, .npy, .safetensors) or rows of a sweep (.csv, .jsonl)`);
   }
 }
 
@@ -425,29 +511,13 @@ addEventListener("drop", (event) => {
   }
 });
 
-engine.chips().then((text) => controls.set_chips(text ? JSON.parse(text) : []));
-update();
+// After the first answer, because all chips' files are read for it.
+Promise.race([update(), new Promise((done) => setTimeout(done, 1500))]).then(async () => controls.set_chips(JSON.parse((await engine.chips()) ?? "[]")));
 
-// For whoever scripts the page, and its tests: questions as in model/ask/ask.hpp; how long answers take.
-let moves: number[] | undefined;
-let moved_at = 0;
-let longest = 0;
-form.addEventListener("input", () => (moved_at = performance.now()), true);
+// For whoever scripts the page, and its tests: questions as in model/ask/ask.hpp.
 Object.assign(globalThis, {
   onchip: {
     ask: (name: string, changes: string[], question: string) => engine.ask_text(name, changes, question),
     touch: () => history.replaceState(null, "", address_of(state)),
-    watch: () => {
-      moves = [];
-      new PerformanceObserver((list) => list.getEntries().forEach((entry) => (longest = Math.max(longest, entry.duration))))
-        .observe({ type: "longtask" });
-      new MutationObserver(() => {
-        if (moved_at > 0) {
-          moves!.push(performance.now() - moved_at);
-          moved_at = 0;
-        }
-      }).observe(sentence, { childList: true, characterData: true, subtree: true });
-    },
-    watched: () => [moves, longest],
   },
 });

@@ -27,6 +27,11 @@ export interface State {
 export const kCells = ["relu", "tanh", "lstm", "gru"];
 export const kPrecisions = ["fp16", "bf16", "fp32", "fp8"];
 export const kNetworks = ["spdnn:1024x30", "spdnn:1024x120", "spdnn:1024x480", "spdnn:4096x30", "spdnn:4096x120"];
+export const kMostNeurons = 4096 * 120; // of all layers, that are planned in seconds
+export const neurons_of = (network: string): number => {
+  const [, inputs, layers] = /(\d+)x(\d+)$/.exec(network) ?? [];
+  return Number(inputs ?? 0) * Number(layers ?? 0);
+};
 export const kMostHidden = 16384;
 export const kMostBatch = 512;
 

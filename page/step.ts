@@ -5,31 +5,36 @@ import { Answer, Part, Plan, family_text, shown_plan } from "./answer";
 import { measured_here } from "./measured";
 import { capital, digits, el, svg, text_at, words } from "./dom";
 
-// What the term is, and what would make it less.
-const kTerms: Record<string, [string, string]> = {
-  exchange: ["SMs write their part of the state and wait for all others", "fewer SMs, a faster signal between them, a smaller state"],
-  staging: ["the whole state is copied from L2 into each SM", "a smaller state, a lower batch, more bytes a cycle to each SM"],
-  gather: ["state values are read from shared memory, by each weight's column", "fewer weights an SM, more SMs, more or wider banks, a higher clock"],
-  arithmetic: ["products and sums", "fewer weights, more SMs, a higher clock"],
-  reduction: ["lanes of one row sum what each found", "fewer lanes a row"],
-  activation: ["gates, and the new state", "fewer units an SM, a cell with fewer gates"],
-  streaming: ["weights that do not stay on the chip are read from L2 or DRAM", "more shared memory or registers, a smaller network, more bandwidth"],
-  launch: ["the library's kernels start", "more work in each call"],
-  packing: ["weights are brought into the kernel's order", "more DRAM bandwidth"],
-  input_product: ["the input times its weights, of all steps at once", "more tensor-core throughput"],
-  forward: ["the recurrence, forward", "see a step"],
-  backward: ["the recurrence, backward", "see a step"],
-  data_product: ["gradients with regard to the input", "more tensor-core throughput"],
-  weight_product: ["gradients with regard to the weights", "more tensor-core throughput"],
-  library: ["the library's whole iteration", "another library, or a network that stays on the chip"],
-  products: ["products and sums of all layers", "more SMs, a higher clock"],
-  shared_memory: ["waiting for shared memory beyond the products", "more bandwidth of shared memory"],
-  l2: ["weights are read from L2", "more L2 bandwidth, more images in a tile"],
-  latency: ["waiting for what is under way", "more warps"],
-  barriers: ["a block's warps wait for each other", "fewer, larger layers"],
-  images: ["images are read", "more DRAM bandwidth"],
-  survivors: ["images that stay alive are written and read again", "fewer launches"],
-  launches: ["kernels start", "fewer launches"],
+// What the term is, what would make it less, and its formula (docs/how-the-model-works.md).
+const kTerms: Record<string, [string, string, string]> = {
+  exchange: ["SMs write their part of the state and wait for all others", "fewer SMs, a faster signal between them, a smaller state", "signal + latency + per_sm \u00d7 SMs + per_warp \u00d7 warps + 2 block barriers"],
+  staging: ["the whole state is copied from L2 into each SM", "a smaller state, a lower batch, more bytes a cycle to each SM", "bytes of the state / bytes a cycle to an SM + round trips + looks"],
+  gather: ["state values are read from shared memory, by each weight's column", "fewer weights an SM, more SMs, more or wider banks, a higher clock", "max(wavefronts \u00d7 lds_wavefront, loads \u00d7 lds_instruction)"],
+  arithmetic: ["products and sums", "fewer weights, more SMs, a higher clock", "\u221b(gather\u00b3 + issue\u00b3 + chain\u00b3) \u2212 gather + the longest warp's rest"],
+  reduction: ["lanes of one row sum what each found", "fewer lanes a row", "passes \u00d7 max(shuffles, issue, loads)"],
+  activation: ["gates, and the new state", "fewer units an SM, a cell with fewer gates", "passes \u00d7 outputs of a lane \u00d7 (functions \u00d7 tanh_latency + shuffle)"],
+  streaming: ["weights that do not stay on the chip are read from L2 or DRAM", "more shared memory or registers, a smaller network, more bandwidth", "streamed bytes of an SM / bytes a cycle to an SM"],
+  launch: ["the library's kernels start", "more work in each call", "starts \u00d7 time of one"],
+  packing: ["weights are brought into the kernel's order", "more DRAM bandwidth", "bytes / bandwidth"],
+  input_product: ["the input times its weights, of all steps at once", "more tensor-core throughput", "max(bytes / bandwidth, multiplications / rate)"],
+  forward: ["the recurrence, forward", "see a step", "steps \u00d7 (exchange + staging + arithmetic + gather + reduction + activation)"],
+  backward: ["the recurrence, backward", "see a step", "steps \u00d7 (exchange + staging + arithmetic + gather + reduction + split + activation)"],
+  data_product: ["gradients with regard to the input", "more tensor-core throughput", "max(bytes / bandwidth, multiplications / rate)"],
+  weight_product: ["gradients with regard to the weights", "more tensor-core throughput", "max(bytes / bandwidth, multiplications / rate)"],
+  library: ["the library's whole iteration", "another library, or a network that stays on the chip", "products + launches + grid barriers"],
+  products: ["products and sums of all layers", "more SMs, a higher clock", "instructions and tensor cores of a partition's warps"],
+  shared_memory: ["waiting for shared memory beyond the products", "more bandwidth of shared memory", "wavefronts, beyond products and latency"],
+  l2: ["weights are read from L2", "more L2 bandwidth, more images in a tile", "bytes of weights / bandwidth, beyond products and latency"],
+  latency: ["waiting for what is under way", "more warps", "ldmatrix + product after product + epilogue"],
+  barriers: ["a block's warps wait for each other", "fewer, larger layers", "layers \u00d7 block barrier"],
+  images: ["images are read", "more DRAM bandwidth", "bytes / bandwidth"],
+  survivors: ["images that stay alive are written and read again", "fewer launches", "bytes / bandwidth"],
+  launches: ["kernels start", "fewer launches", "nodes of the graph \u00d7 time of one"],
+};
+const kDenseFormulas: Record<string, string> = {
+  exchange: "signal + 2 block barriers + stores / 9 + 87 \u00d7 (SMs a word \u2212 1)", staging: "words asked for at once \u00d7 (36 + looks) + waiting",
+  gather: "by weights of \u221b(tensor\u00b3 + loads\u00b3)", arithmetic: "by weights of \u221b(tensor\u00b3 + loads\u00b3)",
+  reduction: "transfers / 2 + 2 lds_latency + log\u2082(warps) \u00d7 arithmetic_latency", activation: "functions \u00d7 latency + 239 cycles a started warp",
 };
 const kPalette = ["sky", "yellow", "blue", "orange", "green", "purple", "vermilion", "grey"];
 const kColors: Record<string, string> = {
@@ -65,27 +70,28 @@ function bar(plan: Plan, parts: Part[], color: (part: Part, i: number) => string
   });
   const low = x(plan.low), high = x(plan.high), floor = plan.floor ? x(plan.floor) : null;
   const measured = measured_here(answer.state, plan.family);
+  const is_narrow = width < 640, below = top + height + 40; // the floor has a line of its own
   const ticks = x.ticks(Math.min(8, Math.floor(width / 70)));
-  return svg("svg", { viewBox: `0 0 ${width} 132`, role: "img", "aria-label": `${family_text(plan.family)}: ${digits(total)} ${answer.unit} ${answer.per}`, class: "bar" },
+  return svg("svg", { viewBox: `0 0 ${width} ${measured && is_narrow ? 150 : 132}`, role: "img", "aria-label": `${family_text(plan.family)}: ${digits(total)} ${answer.unit} ${answer.per}`, class: "bar" },
     ...ticks.map((tick) => svg("line", { x1: x(tick), x2: x(tick), y1: top + height, y2: top + height + 5, class: "tick" })),
     ...ticks.map((tick, i) => text_at(x(tick), top + height + 20, i === ticks.length - 1 ? `${tick} ${answer.unit}` : String(tick), { class: "axis", "text-anchor": i === 0 ? "start" : "middle" })),
     ...boxes.filter((box): box is SVGRectElement | SVGTextElement => Boolean(box)),
     svg("path", { d: `M${low},${top - 16}H${high}M${low},${top - 21}v10M${high},${top - 21}v10M${x(total)},${top - 22}v22`, class: "whisker" }),
     low > 50 && text_at(low - 6, top - 12, "95 %", { class: "axis", "text-anchor": "end" }),
     measured && svg("circle", { cx: x(Math.min(measured.us, x.domain()[1])), cy: middle, r: 7, class: "measured-step" }, svg("title", {}, measured.text)),
-    measured && text_at(width - 8, top + height + 40, measured.text, { class: "axis strong", "text-anchor": "end" }),
+    measured && text_at(width - 8, is_narrow ? below + 18 : below, measured.text, { class: "axis strong", "text-anchor": "end" }),
     floor !== null && svg("line", { x1: floor, x2: floor, y1: top - 6, y2: top + height + 34, class: "floor" }),
-    floor !== null && text_at(floor + 6, top + height + 40, `floor ${digits(plan.floor!)}${width - floor > (measured ? 640 : 280) ? ": no plan of this kind is faster" : ""}`, { class: "axis strong" }));
+    floor !== null && text_at(floor + 6, below, `floor ${digits(plan.floor!)}${width - floor > (measured ? 640 : 280) ? ": no plan of this kind is faster" : ""}`, { class: "axis strong" }));
 }
 
 function list(plan: Plan, parts: Part[], color: (part: Part, i: number) => string, answer: Answer): HTMLElement {
   return el("ul", { class: "terms" }, ...parts.map((part, i) => {
-    const [what, less] = kTerms[part.name] ?? ["", ""];
+    const [what, less, formula] = kTerms[part.name] ?? ["", "", ""];
     return el("li", { tabindex: 0 },
       el("span", { class: "dot", style: `background:${color(part, i)}` }),
       el("span", { class: "name" }, capital(words(part.name))),
       el("span", { class: "number" }, `${digits(part.time)} ${answer.unit}`),
       el("span", { class: "number quiet" }, `${Math.round((100 * part.time) / plan.time!)}\u202f%`),
-      el("span", { class: "more" }, capital(what) + ".", less && el("em", {}, ` Less with ${less}.`)));
+      el("span", { class: "more" }, capital(what) + ".", less && el("em", {}, ` Less with ${less}.`), formula && el("code", {}, (/^dense_p/.test(plan.family) && kDenseFormulas[part.name]) || formula)));
   }));
 }

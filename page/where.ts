@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a network sits: hidden size against density (of a training: against the batch), both logarithmic. Areas say where
 // the weights then lie. Their edges are sought column by column, in fewer than a dozen questions each.
-import { scaleLog, ScaleLogarithmic } from "d3-scale";
+import { Scale, scaleLog } from "d3-scale";
 import { area, line } from "d3-shape";
 import { Json, State, changes_of, kMostBatch, kMostHidden } from "./state";
 import { share_text } from "./answer";
@@ -19,7 +19,7 @@ export interface Tier {
 const kStepTiers: Tier[] = [
   { name: "registers", label: "all in registers", color: "blue" },
   { name: "shared_memory", label: "and in shared memory", color: "sky" },
-  { name: "streamed", label: "some read from L2 in every step", color: "orange" },
+  { name: "streamed", label: "some read from L2", color: "orange" },
 ];
 const kTrainTiers: Tier[] = [{ name: "fits", label: "trained on the chip", color: "blue" }];
 
@@ -115,8 +115,8 @@ export interface Moved {
 
 export class Where {
   private width = 560;
-  private x: ScaleLogarithmic<number, number> = scaleLog().domain([kLeast, kMostHidden]);
-  private y: ScaleLogarithmic<number, number> = scaleLog();
+  private x: Scale = scaleLog().domain([kLeast, kMostHidden]);
+  private y: Scale = scaleLog();
   private areas = svg("g");
   private point = svg("g", { class: "point" });
   private axes = svg("g");
@@ -124,8 +124,11 @@ export class Where {
   private picture = svg("svg", { role: "img", class: "where" }, this.areas, this.axes, this.point);
   private state?: State;
 
-  constructor(private root: HTMLElement, private moved: (to: Moved) => void) {
-    root.append(this.note, this.picture);
+  private largest = el("p", { class: "actions" });
+
+  // `seek` brings the point to the largest size of a tier at a density, or a batch.
+  constructor(private root: HTMLElement, private moved: (to: Moved) => void, private seek: (tier: string, column: number) => void) {
+    root.append(this.note, this.picture, this.largest);
     let held = false;
     const move = (event: PointerEvent): void => {
       const box = this.picture.getBoundingClientRect();
@@ -164,9 +167,16 @@ export class Where {
       const before = (column: number): number => (tier > 0 ? clipped(frontier.largest.get(column)![tier - 1]) : left);
       const shape = area<number>().y((column) => y(column)).x0(before).x1(size);
       const edge = line<number>().y((column) => y(column)).x(size);
+      const path = edge(known) ?? "";
       return svg("g", {},
         svg("path", { d: shape(known) ?? "", class: "area", fill: `var(--${color})` }),
-        svg("path", { d: edge(known) ?? "", class: "frontier", stroke: `var(--${color})` }));
+        svg("path", { d: path, class: "frontier", stroke: `var(--${color})` }),
+        svg("path", { d: path, class: "reached", pointerdown: (event) => {
+          event.stopPropagation(); // it is no drag of the point
+          const box = this.picture.getBoundingClientRect();
+          const column = y.invert((((event as PointerEvent).clientY - box.top) * this.width) / box.width);
+          this.seek(frontier.tiers[tier].name, train ? Math.max(1, Math.round(column)) : Math.min(1, +column.toPrecision(2)));
+        } }, svg("title", {}, `The largest ${frontier.tiers[tier].label}`)));
     });
     // The corner of small networks is in the first area, whatever the chip.
     const key = frontier.tiers.flatMap(({ color, label }, tier) => {
@@ -174,7 +184,13 @@ export class Where {
       return [svg("rect", { x: left + 12, y: at - 10, width: 12, height: 12, rx: 3, class: "area", fill: `var(--${color})`, stroke: `var(--${color})` }),
         text_at(left + 32, at, label, { class: "label" })];
     });
-    this.note.textContent = `Where weights lie on the ${chip}, by hidden size and ${train ? "batch" : "density"}. Drag the point.`;
+    const own = train ? state.batch : state.density;
+    if (this.largest.dataset.key !== `${frontier.key} ${own}`) { // else the focus stays in it
+      this.largest.dataset.key = `${frontier.key} ${own}`;
+      this.largest.replaceChildren("The largest of ", train ? `batch ${own}` : share_text(own), ": ", ...frontier.tiers.map(({ name, label }) =>
+        el("button", { type: "button", click: () => this.seek(name, own) }, label)));
+    }
+    this.note.textContent = `Where weights lie on the ${chip}, by hidden size and ${train ? "batch" : "density"}. Drag the point, or click an edge for the largest that fits.`;
     const places = new Map(measured_beside(state).map((one) => [`${one.hidden} ${one.density}`, one]));
     const dots = [...places.values()].filter(({ hidden, density }) => hidden >= kLeast && hidden <= kMostHidden && density >= 0.01).map(({ hidden, density }) =>
       svg("circle", { cx: x(hidden), cy: y(density), r: 2.5, class: "measured" }));

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model's thread. The first message brings the model, compiled or packed, a second one may bring a file of
 // weights; each further one is a call of ask.cpp.
+import { unpack } from "./unpack";
 
 interface Model {
   ccall(name: string, returns: "string", types: string[], values: string[]): string;
   FS: { writeFile(path: string, bytes: Uint8Array): void };
 }
-declare const DecompressionStream: new (form: "gzip") => TransformStream<Uint8Array, Uint8Array>; // not yet known to TypeScript 4.8
 declare function onchipModel(options: object): Promise<Model>; // the linker's, which stands before this text
 
-async function unpacked(packed: string): Promise<WebAssembly.Module> {
-  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+// Four bytes of size, and LZMA.
+function unpacked(packed: string): Promise<WebAssembly.Module> {
+  const text = atob(packed), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; ++i) {
+    bytes[i] = text.charCodeAt(i);
+  }
+  return WebAssembly.compile(unpack(bytes.subarray(4), new DataView(bytes.buffer).getUint32(0)));
 }
 
 let model: Promise<Model>;

@@ -57,7 +57,9 @@ Columns<Footprint> make_resource_columns() {
     add("_used", "that the plan needs", &ResourceUse::used);
     add("_available", "that the chip has", &ResourceUse::available);
   }
-  columns.add_to_json("resources", "of each its `name`, what is `used` and `available`, and the `unit`",
+  columns.add_to_json("resources",
+                      "of each its `name`, what is `used` and `available`, the `unit`, and what of `used` holds "
+                      "`weights` and `state`; the rest is staging",
                       [](const Footprint& footprint) {
                         Json json = Json::array();
                         for (std::size_t i = 0; i < kResources.size(); ++i) {
@@ -65,7 +67,9 @@ Columns<Footprint> make_resource_columns() {
                           json.push_back({{"name", kResources[i].name},
                                           {"used", rounded(use.used, 9)},
                                           {"available", rounded(use.available, 9)},
-                                          {"unit", kResources[i].unit}});
+                                          {"unit", kResources[i].unit},
+                                          {"weights", rounded(use.weights, 9)},
+                                          {"state", rounded(use.state, 9)}});
                         }
                         return json;
                       });

@@ -56,8 +56,13 @@ void check_rows(const Recurrent& network, const DensePlan& plan, const RowProfil
 Footprint footprint(const Chip& chip, const DenseGeometry& geometry) {
   Footprint result;
   result[Resource::registers] = {static_cast<double>(geometry.register_words + working_registers(chip, geometry)),
-                                 static_cast<double>(registers_available(chip, geometry))};
-  result[Resource::shared_memory] = {static_cast<double>(geometry.shared_bytes()), chip.smem_bytes_per_block};
+                                 static_cast<double>(registers_available(chip, geometry)),
+                                 static_cast<double>(geometry.register_words)};
+  const auto& memory = geometry.memory;
+  result[Resource::shared_memory] = {
+      static_cast<double>(geometry.shared_bytes()), chip.smem_bytes_per_block,
+      static_cast<double>(memory.bytes(DenseRegion::tiles)),
+      static_cast<double>(memory.bytes(DenseRegion::carry) + memory.bytes(DenseRegion::cluster))};
   result[Resource::l2] = {0, chip.l2_bytes};
   result[Resource::threads] = {static_cast<double>(geometry.threads), chip.max_threads_per_block};
   const bool in_cluster = geometry.exchange == ExchangeProtocol::cluster;

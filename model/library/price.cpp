@@ -209,7 +209,8 @@ Footprint footprint_of(const Chip& chip, double weight_bytes) {
   result.binding = Resource::l2;
   result[Resource::registers] = {0, chip.registers_per_thread};
   result[Resource::shared_memory] = {0, chip.smem_bytes_per_block};
-  result[Resource::l2] = {std::min<double>(weight_bytes, chip.l2_bytes), chip.l2_bytes};
+  const double kept = std::min<double>(weight_bytes, chip.l2_bytes);
+  result[Resource::l2] = {kept, chip.l2_bytes, kept};
   result[Resource::threads] = {0, chip.max_threads_per_block};
   result[Resource::sms] = {0, chip.sm_count};
   return result;

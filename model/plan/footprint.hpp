@@ -37,6 +37,7 @@ constexpr const ResourceInfo& info(Resource resource) {
 
 struct ResourceUse {
   double used = 0, available = 0;
+  double weights = 0, state = 0;  // of what is used: what holds either; the rest is staging
   double share() const { return available > 0 ? used / available : used > 0 ? 1e9 : 0; }
 };
 

@@ -24,7 +24,10 @@ class SharedMemory {
     end_ = begin_[index(region)] + bytes;
   }
   constexpr std::int64_t at(Region region) const { return begin_[index(region)]; }  // its first byte
-  constexpr std::int64_t bytes() const { return whole_words(end_); }                // of all regions
+  constexpr std::int64_t bytes(Region region) const {  // with those before the next, which it is aligned by
+    return (index(region) + 1 < kRegions ? begin_[index(region) + 1] : end_) - at(region);
+  }
+  constexpr std::int64_t bytes() const { return whole_words(end_); }  // of all regions
 
  private:
   static constexpr std::size_t index(Region region) { return static_cast<std::size_t>(region); }

@@ -78,10 +78,15 @@ void check_rows(const Recurrent& network, const SparsePlan& plan, const RowProfi
 Footprint footprint(const Chip& chip, const SparseGeometry& geometry) {
   Footprint result;
   result[Resource::registers] = {static_cast<double>(geometry.register_words + working_registers(chip, geometry)),
-                                 static_cast<double>(registers_available(chip, geometry))};
-  result[Resource::shared_memory] = {static_cast<double>(geometry.shared_bytes()), chip.smem_bytes_per_block};
-  result[Resource::l2] = {static_cast<double>(geometry.sms) * geometry.streamed_chunks() * geometry.chunk_bytes,
-                          chip.l2_bytes};
+                                 static_cast<double>(registers_available(chip, geometry)),
+                                 static_cast<double>(geometry.register_words)};
+  const auto& memory = geometry.memory;
+  result[Resource::shared_memory] = {
+      static_cast<double>(geometry.shared_bytes()), chip.smem_bytes_per_block,
+      static_cast<double>(memory.bytes(SparseRegion::chunks)),
+      static_cast<double>(memory.bytes(SparseRegion::state) + memory.bytes(SparseRegion::carry))};
+  const double streamed = static_cast<double>(geometry.sms) * geometry.streamed_chunks() * geometry.chunk_bytes;
+  result[Resource::l2] = {streamed, chip.l2_bytes, streamed};
   result[Resource::threads] = {static_cast<double>(geometry.block_threads()), chip.max_threads_per_block};
   result[Resource::sms] = {static_cast<double>(geometry.blocks), chip.sm_count};
   if (geometry.storage == Storage::packed_pair) {

@@ -207,9 +207,8 @@ struct PriceOf {
 Footprint footprint(const Chip& chip, const Training& training, const TrainingPlan& plan,
                     const std::vector<SparseRecurrence>& sparse_passes) {
   Footprint need;
-  const auto use = [&](Resource resource, double used, double available) {
+  const auto use = [&](Resource resource, const ResourceUse& of_pass) {
     ResourceUse& most = need[resource];
-    const ResourceUse of_pass{used, available};
     most = of_pass.share() > most.share() ? of_pass : most;
   };
   if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
@@ -218,14 +217,16 @@ Footprint footprint(const Chip& chip, const Training& training, const TrainingPl
       const RecurrenceShape shape = recurrence_shape(size_of(training), pass, is_backward);
       const Footprint of_pass = footprint(chip, pass, shape, dense->beside ? training.stack.directions() : 1);
       for (std::size_t i = 0; i < kResources.size(); ++i) {
-        use(static_cast<Resource>(i), of_pass.resources[i].used, of_pass.resources[i].available);
+        use(static_cast<Resource>(i), of_pass.resources[i]);
       }
     }
   }
   for (const SparseRecurrence& pass : sparse_passes) {
-    use(Resource::shared_memory, static_cast<double>(pass.shared_bytes), chip.smem_bytes_per_block);
-    use(Resource::threads, pass.geometry.threads, chip.max_threads_per_block);
-    use(Resource::sms, pass.blocks, chip.sm_count);
+    use(Resource::shared_memory,
+        {static_cast<double>(pass.shared_bytes), chip.smem_bytes_per_block,
+         1.0 * pass.geometry.chunk_bytes * pass.geometry.shared_chunks, static_cast<double>(pass.state_bytes())});
+    use(Resource::threads, {1.0 * pass.geometry.threads, chip.max_threads_per_block});
+    use(Resource::sms, {1.0 * pass.blocks, chip.sm_count});
   }
   conclude(need);
   return need;

@@ -2,6 +2,7 @@
 #include "model/training/recurrence_family.hpp"
 
 #include "model/base/error.hpp"
+#include "model/dense/plan.hpp"
 #include "model/plan/require.hpp"
 #include "model/training/planner.hpp"
 #include "model/training/recurrence_price.hpp"
@@ -35,8 +36,11 @@ void check(const Recurrent& network, const RecurrencePlan& plan) {
 Footprint footprint(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape, int directions) {
   const auto [others, most] = recurrence_registers(shape, plan);
   Footprint need;
-  need[Resource::registers] = {1.0 * others + kRegistersOfTile * (shape.tiles - plan.shared_tiles), 1.0 * most};
-  need[Resource::shared_memory] = {static_cast<double>(shape.shared_bytes), chip.smem_bytes_per_block};
+  const double weights = kRegistersOfTile * (shape.tiles - plan.shared_tiles);
+  need[Resource::registers] = {others + weights, 1.0 * most, weights};
+  need[Resource::shared_memory] = {static_cast<double>(shape.shared_bytes), chip.smem_bytes_per_block,
+                                   1.0 * plan.warps * plan.shared_tiles * kTileBytes,
+                                   static_cast<double>(shape.carry_bytes)};
   need[Resource::threads] = {1.0 * shape.threads, chip.max_threads_per_block};
   need[Resource::sms] = {1.0 * shape.blocks * directions, chip.sm_count};
   conclude(need);

@@ -92,8 +92,9 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
 
   const std::size_t partials = std::size_t{4} * 8 * shape.sample_tiles * (16 * shape.row_tiles + 4);
   const std::size_t finished = std::size_t{4} * items * group_threads;  // fp32, of a sub-batch
+  shape.carry_bytes = plan.sub_batches * finished;
   shape.shared_bytes =
-      static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes + plan.sub_batches * finished +
+      static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes + shape.carry_bytes +
       plan.warp_groups * (2 * plan.warps * partials + (plan.split > 1 ? 2 * plan.split * finished : 0) + 16);
   shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;

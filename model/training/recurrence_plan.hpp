@@ -55,7 +55,7 @@ struct RecurrenceShape {
   int tiles = 0;                        // of a warp
   int blocks = 0, threads = 0;          // of a block; of a warp group: threads / warp_groups
   bool ragged = false;                  // see ONCHIP_RAGGED in dense/multiply.cuh
-  std::size_t shared_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
+  std::size_t shared_bytes = 0, carry_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
 };
 // Throws InputError for a plan that the kernel does not have.
 RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);

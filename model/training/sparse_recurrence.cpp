@@ -87,9 +87,7 @@ std::size_t shared_bytes_of(const SparseRecurrence& recurrence) {
   const std::size_t table = of(std::int64_t{4} * geometry.rows_per_group * geometry.groups());
   const std::size_t overflow =
       geometry.has_overflow() ? of(std::int64_t{4} * (geometry.rows_per_group + 1) * geometry.warps()) : 0;
-  const std::size_t state = of(std::int64_t{recurrence.plan.buffers} * (geometry.state_units + geometry.zero_units) *
-                               geometry.plane_unit_bytes);
-  const std::size_t before = state + outbox + partials + finished + received + 16 + table + overflow;
+  const std::size_t before = recurrence.state_bytes() + outbox + partials + finished + received + 16 + table + overflow;
   return (before + 15) / 16 * 16 + of(std::int64_t{geometry.chunk_bytes} * geometry.shared_chunks);
 }
 

@@ -53,6 +53,10 @@ struct SparseRecurrence {
   double mean_nonzeros = 0;   // of an SM
   int sub_batches = 0;
   std::size_t shared_bytes = 0, ring_bytes = 0, bias_bytes = 0;
+  std::size_t state_bytes() const {  // of shared memory
+    return static_cast<std::size_t>(std::int64_t{plan.buffers} * (geometry.state_units + geometry.zero_units) *
+                                    geometry.plane_unit_bytes);
+  }
 };
 
 inline constexpr int kSparseTrainingThreads = 256;

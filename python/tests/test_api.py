@@ -106,6 +106,20 @@ class Fits(unittest.TestCase):
             with self.assertRaises(onchip.InputError):
                 onchip.ask("h200", {"ask": "predict", **wrong})
 
+    def test_resources_say_what_of_each_memory_holds_weights_and_state(self):
+        step = {"network": {"cell": "lstm", "hidden": 6112, "batch": 4, "density": 0.1}, "rows": "expected"}
+        train = {"mode": "train", "network": {"cell": "lstm", "hidden": 1024, "batch": 64}}
+        sparse = {"mode": "train", "network": {"cell": "lstm", "hidden": 1024, "batch": 4, "density": 0.05}}
+        for question in (step, train, sparse):
+            for plan in onchip.ask("h200", {"ask": "rank", **question})["plans"]:
+                uses = {use["name"]: use for use in plan.get("resources", [])}
+                for use in uses.values():
+                    self.assertGreaterEqual(min(use["weights"], use["state"]), 0)
+                    self.assertLessEqual(use["weights"] + use["state"], use["used"], (plan["family"], use))
+                # All weights are in one of the SM's memories. Sparse trainings do not say what registers they need.
+                if uses and plan["fits"] and uses["registers"]["used"] > 0:
+                    self.assertGreater(uses["registers"]["weights"] + uses["shared_memory"]["weights"], 0, plan["family"])
+
     def test_a_row_of_a_sweep_is_a_prediction_and_its_front_is_what_no_row_beats(self):
         axes = ({"hidden": [512, 1024]}, "batch=1,4")
         rows = onchip.sweep("h200", *axes, cell="lstm", density=0.1, column=["per_sample=step_us/batch"], where="fits")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page in Chromium, from disk: tests/page/run BUILD. Answers are compared with the library of the same build."""
+import gzip
 import json
 import os
 import pathlib
 import random
 import re
 import statistics
+import subprocess
 import sys
 import time
 import unittest
@@ -36,6 +38,21 @@ def native(chip, changes, question):
         return onchip.api.ask_text(asked, question)
     except onchip.ApiError as error:
         return json.dumps({"error": str(error)})
+
+
+# How long each move of a slider takes to a new sentence, and the longest task beside.
+WATCH = """() => {
+  window.moves = []; window.longest = 0;
+  let moved_at = 0;
+  document.querySelector("#controls").addEventListener("input", () => (moved_at = performance.now()), true);
+  new PerformanceObserver((list) => list.getEntries().forEach(({duration}) => (longest = Math.max(longest, duration)))).observe({type: "longtask"});
+  new MutationObserver(() => {
+    if (moved_at > 0) {
+      moves.push(performance.now() - moved_at);
+      moved_at = 0;
+    }
+  }).observe(document.querySelector("#sentence"), {childList: true, characterData: true, subtree: true});
+}"""
 
 
 class PageTest(unittest.TestCase):
@@ -78,10 +95,10 @@ class PageTest(unittest.TestCase):
     def asked(self, tab, drawn):
         return [tab.evaluate("([chip, changes, question]) => onchip.ask(chip, changes, question)", list(one)) for one in drawn]
 
-    def test_answers_are_those_of_the_library(self):
+    def test_answers_are_those_of_the_library_and_of_the_commands(self):
         tab = self.open()
         drawn = questions.draw(COUNT, seed=46)
-        refused = 0
+        refused = by_command = 0
         for question, answer in zip(drawn, self.asked(tab, drawn)):
             expected = native(*question)
             refused += expected.startswith('{"error"')
@@ -89,8 +106,22 @@ class PageTest(unittest.TestCase):
                 self.assertEqual(json.loads(answer), json.loads(expected), question)
             else:
                 self.assertEqual(SECONDS.sub("", answer), SECONDS.sub("", expected), question)
-        print(f"{COUNT} questions, {refused} of them refused: answers are equal byte for byte")
+            if words := questions.command(*question):
+                by_command += 1
+                self.is_answer_of_command(json.loads(answer), answer, words)
+        print(f"{COUNT} questions, {refused} of them refused: answers are equal byte for byte; {by_command} are those of commands, too")
         self.assertLess(refused, COUNT // 3)
+        self.assertGreater(by_command, COUNT // 2)
+
+    def is_answer_of_command(self, read, answer, words):
+        done = subprocess.run([BUILD / "onchip", *words], capture_output=True, text=True)
+        if "error" in read:
+            self.assertIn(read["error"], done.stderr, words)
+        elif words[0] == "sweep":  # which has the chip and its changes as they were typed
+            of_command = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual(read["rows"], [{name: row[name] for name in other} | {"chip": other["chip"]} for other, row in zip(read["rows"], of_command, strict=True)], words)
+        else:
+            self.assertEqual(SECONDS.sub("", answer), SECONDS.sub("", done.stdout), words)
 
     def test_malformed_questions_are_refused_in_the_same_words(self):
         tab = self.open()
@@ -199,6 +230,108 @@ class PageTest(unittest.TestCase):
         tab.get_by_label("Sparse deep net").check(force=True)
         self.settled(tab, "for all images")
 
+    def saved(self, tab, button):
+        with tab.expect_download() as download:
+            tab.get_by_role("button", name=button, exact=True).press("Enter")
+        return pathlib.Path(download.value.path()).read_bytes()
+
+    def test_pictures_are_saved(self):
+        tab = self.open()
+        tab.locator("svg.where .frontier").first.wait_for(timeout=60000)
+        for part in ("The step", "Where you sit", "The chip"):
+            svg = self.saved(tab, f"{part} as SVG").decode()
+            width, height = (int(float(number)) for number in re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups())
+            self.assertNotIn("var(--", re.sub(r'(fill|stroke)="var[^"]*"', "", svg))
+            png = self.saved(tab, f"{part} as PNG")
+            self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+            of_png = [int.from_bytes(png[at:at + 4], "big") for at in (16, 20)]
+            self.assertEqual(of_png, [2 * width, 2 * height], part)
+
+    def test_memories_are_filled_by_what_the_answer_says(self):
+        tab = self.open()
+        answer = json.loads(native("h200", [], json.dumps({"ask": "rank", "network": {
+            "cell": "lstm", "hidden": 2048, "batch": 4, "density": 0.1, "precision": "fp16"}})))
+        shared = next(one for one in answer["plans"][0]["resources"] if one["name"] == "shared_memory")
+        staging = shared["used"] - shared["weights"] - shared["state"]
+        tab.locator("#note").wait_for(state="hidden")
+        chip = " ".join(tab.locator("#chip text").all_text_contents())
+        for name, value in (("state", shared["state"]), ("staging", staging), ("free", shared["available"] - shared["used"])):
+            self.assertRegex(chip, name + r" [\d.]+ KiB")
+            shown = [float(number) for number in re.findall(name + r" ([\d.]+) KiB", chip)]
+            self.assertTrue(any(abs(number - value / 1024) <= 0.006 * number + 0.01 for number in shown), f"{name}: {value / 1024} of {shown}")
+
+    def test_the_largest_that_fits_is_one_click_away(self):
+        tab = self.open()
+        tab.get_by_role("button", name="all in registers").press("Enter")
+        tab.wait_for_function("() => !location.hash.includes('hidden=2048')", timeout=90000)
+        largest = int(re.search(r"hidden=(\d+)", tab.evaluate("() => location.hash"))[1])
+        fits = [json.loads(native("h200", [], json.dumps({"ask": "predict", "rows": "expected", "constraints": {"tier": "registers"}, "network": {
+            "cell": "lstm", "hidden": hidden, "batch": 4, "density": 0.1, "precision": "fp16"}})))["fits"] for hidden in (largest, largest + 32)]
+        self.assertEqual(fits, [True, False])
+
+    def test_a_frontier_is_clicked(self):
+        tab = self.open()
+        tab.wait_for_function("() => document.querySelector('svg.where .reached:last-child')?.getAttribute('d').split('L').length >= 12", timeout=90000)
+        edge = tab.locator("svg.where .reached").last
+        at = edge.evaluate("path => { const point = path.getPointAtLength(path.getTotalLength() / 2).matrixTransform(path.getScreenCTM()); return [point.x, point.y]; }")
+        tab.mouse.click(*at)
+        tab.wait_for_function("() => !location.hash.includes('hidden=2048')", timeout=90000)
+        self.settled(tab, "stays on the H200")
+
+    def test_a_term_says_what_it_is_and_its_formula(self):
+        tab = self.open()
+        for term in tab.locator(".terms li").all():
+            self.assertFalse(term.locator(".more").is_visible())
+            term.focus()
+            self.assertRegex(term.locator(".more").inner_text(), r"(?s)\. Less with .+\.\n?.*[\u00d7(]")
+
+    def test_the_map_says_what_fits_as_the_model_does(self):
+        tab = self.open("#chip=h200&cell=lstm&hidden=6112&batch=4&density=10%25")
+        tab.wait_for_function("() => document.querySelectorAll('#map .cell.space').length === 0 && document.querySelectorAll('#map .cell').length > 40", timeout=120000)
+        cells = [(one.locator("title").text_content(), one.get_attribute("class").split()[1]) for one in tab.locator("#map .cell:has(title)").all()]
+        self.assertGreater(len({what for _, what in cells}), 1)
+        for title, what in cells[::9]:
+            values = [value.strip() for value in title.split(",")]
+            row = json.loads(native("h200", [], json.dumps({"ask": "sweep", "rows": "expected", "tier": "shared_memory", "axis": [{"shared_memory.per_sm": [values[0]]}, {"registers.per_sm": [values[1]]}],
+                                                            "network": {"cell": "lstm", "hidden": 6112, "batch": 4, "density": 0.1, "precision": "fp16"}})))["rows"][0]
+            self.assertEqual(what, "fits" if row["fits"] else "lacks", title)
+        tab.get_by_label("Number up").select_option("sm.count")
+        tab.locator("#map svg[aria-label^='SMs over']").wait_for(timeout=60000)
+
+    def test_a_sweep_is_run_and_its_rows_bring_the_controls(self):
+        tab = self.open()
+        tab.get_by_label("An axis").fill("hidden=512:1536:512")
+        tab.get_by_label("Another axis").fill("sm.count=66,132")
+        tab.get_by_label("Another axis").press("Enter")
+        tab.locator("#sweep p", has_text="6 rows").wait_for(timeout=60000)
+        front = json.loads(native("h200", [], json.dumps({"ask": "pareto", "rows": "expected", "objectives": "step_us:min,hidden:max", "axis": ["hidden=512:1536:512", "sm.count=66,132"],
+                                                          "network": {"cell": "lstm", "batch": 4, "density": 0.1, "precision": "fp16"}})))["front"]
+        self.assertEqual(tab.locator("#sweep .on-front").count(), len(front))
+        tab.get_by_role("button", name="Bring the controls to row 4").press("Enter")
+        self.settled(tab, "H=1536")
+        self.assertIn("sm.count=66", tab.evaluate("() => location.hash"))
+
+    def test_rows_of_the_command_are_dropped(self):
+        tab = self.open()
+        rows = BUILD / "page_rows.csv"
+        subprocess.run([BUILD / "onchip", "sweep", "--chip", "a100", "--cell", "gru", "--density", "25%", "--axis", "hidden=512:1024:256", "--axis", "batch=1,2", "--column", "text=1", "-o", rows],
+                       check=True, capture_output=True)
+        self.addCleanup(rows.with_suffix(".manifest.json").unlink)
+        self.addCleanup(rows.unlink)
+        tab.evaluate("""text => { const data = new DataTransfer(); data.items.add(new File([text], 'rows.csv'));
+                            dispatchEvent(new DragEvent('drop', {dataTransfer: data, cancelable: true})); }""", rows.read_text())
+        tab.locator("#sweep p", has_text="6 rows").wait_for(timeout=60000)
+        tab.locator("#sweep tbody tr", has_text="1024").first.click()
+        self.assertIn("GRU H=1024", self.settled(tab, "A100"))
+
+    def test_a_deep_network_shows_progress_and_has_a_largest_size(self):
+        tab = self.open("#chip=h200&network=spdnn:4096x120&images=60000&alive=25%25")
+        tab.get_by_label("Images", exact=True).press("ArrowRight")
+        tab.locator("#command progress").wait_for(state="attached")
+        self.settled(tab, "for all images")
+        tab.evaluate("() => { location.hash = '#chip=h200&network=spdnn:16384x120'; }")
+        tab.locator("#problem", has_text="more than").wait_for()
+
     def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(self):
         for width in (360, 768, 1600):
             for scheme in ("light", "dark"):
@@ -212,18 +345,19 @@ class PageTest(unittest.TestCase):
         start = time.time()
         tab = self.open()
         first = time.time() - start
-        tab.evaluate("() => onchip.watch()")
+        tab.evaluate(WATCH)
         for key, name in (("sm.count", "SMs"), ("hidden", "Hidden size"), ("density", "Density")):
             slider = tab.get_by_label(name, exact=True)
             for i in range(20):
                 slider.evaluate("(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', {bubbles: true})); }", 450 + 7 * i)
                 time.sleep(0.25)
-        moves, longest = tab.evaluate("() => onchip.watched()")
+        moves, longest = tab.evaluate("() => [moves, longest]")
         moves.sort()
         print(f"first answer {first:.2f} s; slider to answer: {len(moves)} moves, median {statistics.median(moves):.0f} ms, "
               f"p95 {moves[int(0.95 * len(moves))]:.0f} ms; longest task {longest:.0f} ms; "
               f"the file: {PAGE.stat().st_size} bytes")
         self.assertLess(PAGE.stat().st_size, 1_800_000)
+        self.assertLess(len(gzip.compress(PAGE.read_bytes(), 9)), 600_000)
 
 
 if __name__ == "__main__":

@@ -77,3 +77,23 @@ def malformed(count, seed):
                          text.replace('"network"', '"netwrok"')))
         drawn.append((r.choice((chip, "h2000")), r.choice((changes, ["sm.cuont=1"], ["sm.count=-1"])), text))
     return drawn
+
+
+def command(chip, changes, text):
+    """The same in the words of a shell after 'onchip'; None where a command has none for it."""
+    question = json.loads(text)
+    verb = question.pop("ask")
+    family = question.get("constraints", {}).get("family")
+    if (verb == "pareto" or (verb != "sweep" and "rows" in question) or (verb == "what_if" and changes)
+            or (verb == "rank" and family) or (verb == "fit" and family == "cudnn")):  # which the command refuses
+        return None
+    network = question.pop("network", {})
+    fixed = network if isinstance(network, dict) else {"network": network}
+    words = {"rank": ["predict", "--plan", "all"], "what_if": ["what-if"]}.get(verb, [verb])
+    words += ["--format", "jsonl" if verb == "sweep" else "json"]
+    for name, value in [*fixed.items(), *question.pop("constraints", {}).items(), *question.items(), ("chip", chip), ("set", changes)]:
+        if isinstance(value, list):
+            words += [word for one in value for word in ("--" + name, one)]
+        elif value is not False:
+            words += ["--" + name] if value is True else ["--" + name, str(value)]
+    return words
