@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <sstream>
 
 namespace onchip {
 
@@ -14,8 +15,14 @@ SharedLibrary::SharedLibrary(const char* variable, const std::string& soname) {
   handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* words = handle_ == nullptr ? dlerror() : nullptr;
   const std::string reason = words == nullptr ? "" : words;
-  if (handle_ == nullptr && !is_chosen) {
-    handle_ = dlopen((ONCHIP_TOOLKIT_FOLDER "/" + soname).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!is_chosen) {
+    const char* named = std::getenv("ONCHIP_CUDA_FOLDERS");
+    std::istringstream folders(std::string(named == nullptr ? "" : named) + ":" ONCHIP_TOOLKIT_FOLDER);
+    for (std::string folder; handle_ == nullptr && std::getline(folders, folder, ':');) {
+      if (!folder.empty()) {
+        handle_ = dlopen((folder + "/" + soname).c_str(), RTLD_NOW | RTLD_GLOBAL);
+      }
+    }
   }
   if (handle_ != nullptr) {
     return;
