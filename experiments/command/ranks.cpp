@@ -18,8 +18,8 @@ int environment_number(const char* name, int otherwise) {
   return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
 }
 
-bool launched() {
-  return environment_number("OMPI_COMM_WORLD_SIZE", 0) > 0;
+int launched_processes() {
+  return environment_number("OMPI_COMM_WORLD_SIZE", 0);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ int launched_rank() {
 
 Ranks::Ranks() {
 #ifdef ONCHIP_HAS_MPI
-  if (launched()) {
+  if (launched_processes() > 0) {
     // Of several threads only the one that made this object calls MPI.
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
@@ -38,7 +38,7 @@ Ranks::Ranks() {
     MPI_Comm_size(MPI_COMM_WORLD, &count_);
   }
 #else
-  if (environment_number("OMPI_COMM_WORLD_SIZE", 0) > 1) {
+  if (launched_processes() > 1) {
     throw InputError("mpirun started several processes, but this command was built without MPI");
   }
 #endif
@@ -46,7 +46,7 @@ Ranks::Ranks() {
 
 Ranks::~Ranks() {
 #ifdef ONCHIP_HAS_MPI
-  if (launched()) {
+  if (launched_processes() > 0) {
     MPI_Finalize();
   }
 #endif

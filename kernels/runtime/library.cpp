@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <sstream>
+#include <vector>
 
 namespace onchip {
 
@@ -11,14 +13,26 @@ SharedLibrary::SharedLibrary(const char* variable, const std::string& soname) {
   const char* chosen = std::getenv(variable);
   const bool is_chosen = chosen != nullptr && *chosen != '\0';
   path_ = is_chosen ? chosen : soname;
-  handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  const char* words = handle_ == nullptr ? dlerror() : nullptr;
-  const std::string reason = words == nullptr ? "" : words;
-  if (handle_ == nullptr && !is_chosen) {
-    handle_ = dlopen((ONCHIP_TOOLKIT_FOLDER "/" + soname).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  std::vector<std::string> places;
+  const char* named = is_chosen ? nullptr : std::getenv("ONCHIP_CUDA_FOLDERS");
+  std::istringstream folders(named == nullptr ? "" : named);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    places.push_back(folder + '/' + soname);
   }
-  if (handle_ != nullptr) {
-    return;
+  places.push_back(path_);
+  if (!is_chosen) {
+    places.push_back(ONCHIP_TOOLKIT_FOLDER "/" + soname);
+  }
+  std::string reason;
+  for (const std::string& place : places) {
+    handle_ = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (handle_ != nullptr) {
+      return;
+    }
+    const char* words = dlerror();
+    if (place == path_ && words != nullptr) {
+      reason = words;
+    }
   }
   if (!reason.starts_with(path_ + ": cannot open")) {
     refuse("cannot load " + path_ + ": " + reason);  // something that the library needs may be missing

@@ -21,8 +21,9 @@ class LibraryRefusal : public CudaError {
 #define ONCHIP_LOAD(function) load(function, #function);
 class SharedLibrary {
  public:
-  // The library's path is the environment variable's value, else `soname`, which the dynamic linker searches for, else
-  // that of the CUDA toolkit that this was built with.
+  // The library's path is the environment variable's value; else it is in a folder of ONCHIP_CUDA_FOLDERS (separated by
+  // ":"; the Python package names those that pip has filled), or where the dynamic linker searches for `soname`, or in
+  // the CUDA toolkit that this was built with.
   SharedLibrary(const char* variable, const std::string& soname);
 
   void refuse(const std::string& reason);  // unless there is a reason already

@@ -2,6 +2,7 @@
 """The C API as ctypes sees it: kernels/api/onchip.h, line by line. Loaded at its first use."""
 import ctypes
 import functools
+import importlib.util
 import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
@@ -192,12 +193,22 @@ def candidates():
     return [here / "lib" / "libonchip.so", here.parents[1] / "build" / "libonchip.so"]
 
 
+def name_cuda():
+    """Tells the library and the command where pip has put NVRTC and CUDA's other libraries, if it has: nvidia/*/lib."""
+    package = importlib.util.find_spec("nvidia")
+    places = package.submodule_search_locations if package else ()
+    folders = sorted(str(folder) for place in places for folder in pathlib.Path(place).glob("*/lib"))
+    if folders:
+        os.environ.setdefault("ONCHIP_CUDA_FOLDERS", ":".join(folders))
+
+
 @functools.lru_cache(maxsize=None)
 def load():
     found = next((path for path in candidates() if path.exists()), None)
     if found is None:
         places = " or ".join(str(path) for path in candidates())
         raise OSError(f"no libonchip.so at {places}; set ONCHIP_LIBRARY to where it is")
+    name_cuda()
     library = ctypes.CDLL(str(found))
     library.onchip_api_version.argtypes = []
     library.onchip_api_version.restype = c_int32
