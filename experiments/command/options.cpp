@@ -378,9 +378,8 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
     }
     configuration.plan = parse_plan_as<RecurrentPlan>(plan);
   }
-  if (const std::string_view family = configuration.family();
-      !family.empty() && !find_family(family).is_on_chip && !takes_all_families) {
-    throw InputError(std::string(family) + " keeps nothing on the chip: expected " + family_names(true) + " here");
+  if (!takes_all_families) {
+    check_is_on_chip(configuration.family());
   }
   check(configuration);
   return configuration;

@@ -152,6 +152,12 @@ const FamilyInfo& find_family(std::string_view name) {
   return *found;
 }
 
+void check_is_on_chip(std::string_view family) {
+  if (!family.empty() && !find_family(family).is_on_chip) {
+    throw InputError(std::string(family) + " keeps nothing on the chip: expected " + family_names(true) + " here");
+  }
+}
+
 Tier parse_tier(std::string_view name) {
   const auto found = std::ranges::find(kTierNames, name);
   if (found == kTierNames.end()) {

@@ -30,5 +30,7 @@ Tier parse_tier(std::string_view name);
 
 // "sparse_persistent or dense_persistent": the families that keep the weights on the chip, or the libraries.
 std::string family_names(bool on_chip);
+// Throws InputError for a library's family, of which there is no largest network; "" is none.
+void check_is_on_chip(std::string_view family);
 
 }  // namespace onchip

@@ -211,6 +211,9 @@ void check_question(const Given& given, unsigned of) {
     throw InputError("how large is the network? expected a hidden size or a matrix");
   }
   check(given.configuration);
+  if (of == kOfRecurrent && (asked == "fit" || asked == "what_if")) {
+    check_is_on_chip(given.configuration.family());
+  }
   if (given.stack && of == kOfRecurrent && asked != "predict") {
     throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
   }
