@@ -2,13 +2,12 @@
 #include "model/explore/table_columns.hpp"
 
 #include "model/base/error.hpp"
+#include "model/base/units.hpp"
 #include "model/explore/arrow_abi.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <new>
@@ -107,10 +106,6 @@ std::int64_t size(const Batch& batch) {
 }
 
 void append_json(std::string& text, const Column& column, std::int64_t row) {
-  std::array<char, 32> buffer;
-  const auto append = [&](auto number) {
-    text.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
-  };
   if (column.is_none(row)) {
     text += "null";
   } else if (column.type() == ColumnType::text) {
@@ -118,9 +113,9 @@ void append_json(std::string& text, const Column& column, std::int64_t row) {
   } else if (column.type() == ColumnType::truth) {
     text += column.truth(row) ? "true" : "false";
   } else if (column.type() == ColumnType::whole) {
-    append(column.whole(row));
+    text += std::to_string(column.whole(row));
   } else {
-    append(column.number(row));
+    text += format_number(column.number(row));
   }
 }
 
