@@ -16,7 +16,7 @@ export function render_compare(root: HTMLElement, a: Answer, b: Answer, swap: ()
         same_unit && one && other ? `${signed(100 * (other / one - 1))}\u202f%` : null);
   const keys = [...new Set([...a.state.set.keys(), ...b.state.set.keys()])];
   root.replaceChildren(
-    el("table", {}, el("thead", {}, el("tr", {}, el("td", {}), el("th", { scope: "col" }, "A"), el("th", { scope: "col" }, "B"), el("th", { scope: "col" }, "B to A"))),
+    el("table", {}, el("thead", {}, el("tr", {}, el("td", {}), el("th", { scope: "col" }, "A"), el("th", { scope: "col" }, "B"), el("th", { scope: "col" }, "B against A"))),
       el("tbody", {},
         row("Network", [a.title, b.title]), row("Chip", [a.chip, b.chip]),
         ...keys.map((key) => row(key, [a.state.set.get(key) ?? null, b.state.set.get(key) ?? null])),

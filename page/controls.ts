@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form: what is asked. Elements stay where they are, so that the focus does; update() brings them to a state.
-import { ChipNumber, share_text } from "./answer";
+import { ChipNumber, key_name, share_text } from "./answer";
 import { State, Workload, kCells, kMostBatch, kMostHidden, kMostNeurons, kNetworks, kPrecisions, usual } from "./state";
-import { amount, el, grain_of, quantity, read_quantity } from "./dom";
+import { amount, capital, el, grain_of, quantity, read_quantity } from "./dom";
 
 export const kSliders = ["sm.count", "registers.per_sm", "shared_memory.per_sm", "l2.size", "sm.clock"];
-const kLabels: Record<string, string> = {
-  "sm.count": "SMs", "registers.per_sm": "Registers an SM", "shared_memory.per_sm": "Shared memory an SM",
-  "l2.size": "L2", "sm.clock": "Clock",
-};
 
 export interface Mark {
   value: number;
@@ -251,7 +247,7 @@ export class Controls {
     };
     const reset = el("button", { type: "button", class: "reset", hidden: true, click: () => put(own, false) }, "reset");
     const slider = new LogSlider({
-      label: kLabels[key] ?? key, least: Math.max(number.minimum, own / 4), most: Math.min(number.maximum, own * 4),
+      label: kSliders.includes(key) ? capital(key_name(key)) : key, least: Math.max(number.minimum, own / 4), most: Math.min(number.maximum, own * 4),
       round: (value) => (Math.abs(value / own - 1) < 0.012 ? own : step > 0 ? Math.max(step, Math.round(value / step) * step) : +value.toPrecision(3)),
       text: (value) => quantity(value, number.unit),
       read: read_quantity, of: () => this.current(key, own), set: put,

@@ -29,6 +29,13 @@ export function digits(value: number): string {
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value >= 1 ? value.toFixed(2) : String(+value.toPrecision(2));
 }
 
+// Times of 1000 us and more are read in ms: by what they are multiplied, and their unit.
+export const unit_of = (time: number, unit: string): [number, string] => (unit === "\u00b5s" && time >= 999.5 ? [1e-3, "ms"] : [1, unit]);
+export function time_text(time: number, unit: string): string {
+  const [scale, name] = unit_of(time, unit);
+  return `${digits(scale * time)}\u00a0${name}`;
+}
+
 export const signed = (value: number): string => `${value > 0 ? "+" : value < 0 ? "\u2212" : ""}${digits(Math.abs(value))}`;
 
 // "227 KiB" of bytes, "1980 MHz" of Hz: what --set takes.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: a state from the address, an answer of the model's thread, pictures of the answer.
-import { Answer, ChipNumber, read_answer, size_of, sentence_of, shown_plan, without_plan } from "./answer";
+import { Answer, ChipNumber, is_good, key_name, read_answer, size_of, sentence_of, without_plan } from "./answer";
 import { render_chip } from "./chip";
 import { render_compare } from "./compare";
 import { Controls, chip_word, kSliders } from "./controls";
-import { amount, capital, download, el, quantity } from "./dom";
+import { amount, capital, download, el, quantity, time_text } from "./dom";
 import { Engine } from "./engine";
-import { Pair, Remedy, Worth, key_name, map_row, map_values, marks_of, remedies_of, render_least, render_map, render_worth, value_text, worth_keys, worth_of } from "./later";
+import { Ask, Pair, Remedy, Worth, kVaried, largest_within, map_row, map_values, marks_of, network_keys, remedies_of, render_least, render_map, render_worth, result_of, value_text, worth_keys, worth_of } from "./later";
 import { render_plans } from "./plans";
 import { Json, State, address_of, changes_of, command_of, kMostNeurons, neurons_of, question_of, read_address } from "./state";
 import { render_step } from "./step";
@@ -21,7 +21,6 @@ let raw = ""; // the answer's JSON, as the model wrote it
 let others: { family: string; why: string }[] = [];
 let frontier: Frontier | undefined;
 let other_chips: Other[] = [];
-let remedies: Remedy[] | null = null;
 const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip
 
 // ---- the page's parts -----------------------------------------------------------------------------------------------
@@ -46,12 +45,12 @@ function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
 const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: Math.max(0, parseFloat(wish.value) || 0) }, false) });
 const wish_unit = el("span", {});
 const step = card("step", "The step");
+const least = card("least", "What would make it stay on the chip?", el("span", { class: "wish" }, el("label", { for: "wish" }, "\u2026take at most "), wish, wish_unit));
 const compare = card("compare", "A and B");
 const where_body = card("where", "Where you sit");
 const chip = card("chip", "The chip");
 const plans = card("plans", "Plans");
-const least = card("least", "Least change", el("span", { class: "wish" }, el("label", { for: "wish" }, "or a time of at most "), wish, wish_unit));
-const worth = card("worth", "Worth");
+const worth = card("worth", "What 10\u202f% more of each number changes");
 const map_keys: Pair = ["shared_memory.per_sm", "registers.per_sm"];
 const map_selects = map_keys.map((key, i) => el("select", { "aria-label": `Number ${i === 0 ? "across" : "up"}`, change: (event) => {
   map_keys[i] = (event.target as HTMLSelectElement).value;
@@ -235,6 +234,7 @@ async function update(): Promise<void> {
   const of = lacks_weights ? { ...state, weights: "" } : state;
   clearTimeout(exact_timer);
   document.body.classList.add("waiting");
+  old(true, "step", "chip", "plans", "least", "compare", "worth", "map");
   clearInterval(progress_timer);
   progress.hidden = of.workload !== "layers";
   if (of.workload === "layers") {
@@ -273,15 +273,23 @@ let exact = "";
 let exact_timer = 0;
 const key_of = ({ cell, hidden, density, precision }: State): string => JSON.stringify([cell, hidden, density, precision, engine.starts]);
 
-// False where it was overtaken, or refused.
+// What still shows the answer before is dimmed.
+const old = (is: boolean, ...ids: string[]): void => ids.forEach((id) => document.getElementById(id)!.classList.toggle("old", is));
+
+// False where it was overtaken, or refused. Where the answer's weights do not stay on the chip, a slower plan's may.
 async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: number, quickly: boolean): Promise<boolean> {
   const text = await engine.ask(of.chip, changes_of(of), question_of(of, "rank", quickly), of.workload === "layers" ? 4000 : 150);
   if (text === null || mine !== asked) {
     return false;
   }
+  const json = JSON.parse(text);
+  const kept = of.workload === "step" && json.fits === false && !quickly
+    ? await engine.ask(of.chip, changes_of(of), { ...question_of(of, "predict"), constraints: { tier: "shared_memory" } }, 150) : "{}";
+  if (kept === null || mine !== asked) {
+    return false;
+  }
   clearInterval(progress_timer);
   progress.hidden = true;
-  const json = JSON.parse(text);
   if (json.error !== undefined) {
     refuse(json.error);
     sentence.textContent = "No answer.";
@@ -297,11 +305,11 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
     controls.update(state);
   }
   document.body.classList.remove("waiting");
-  note.textContent = "Rows at their expected lengths; those of the mask follow.";
+  note.textContent = "A quick estimate; the exact answer follows.";
   note.hidden = !quickly;
   raw = text;
   others = without_plan(json);
-  answer = read_answer(json, of, changed);
+  answer = read_answer(json, of, changed, quickly, JSON.parse(kept));
   show();
   return true;
 }
@@ -316,7 +324,9 @@ function show(): void {
     return;
   }
   sentence.textContent = sentence_of(answer);
-  sentence.dataset.fits = String(shown_plan(answer)?.fits ?? false);
+  sentence.dataset.fits = String(is_good(answer));
+  sentence.classList.toggle("checking", answer.is_quick);
+  old(false, "step", "chip", "plans");
   document.title = `${answer.title} on ${answer.chip} \u2013 onchip`;
   document.querySelector("#step-title")!.textContent = { step: "The step", train: "The iteration", layers: "All images" }[state.workload];
   wish_unit.textContent = ` ${state.workload === "layers" ? "ms" : "\u00b5s"}`;
@@ -352,8 +362,6 @@ function fill_in(of: State, to: Answer, own: Map<string, ChipNumber>): void {
   const mine = ++filling;
   clearTimeout(timer);
   engine.forget_later();
-  remedies = null;
-  render_least(least, to, remedies, "", apply);
   controls.mark(new Map());
   // A moment later: while something moves these questions would be overtaken at once.
   timer = window.setTimeout(() => fill_all(mine, of, to, own), 120);
@@ -367,7 +375,7 @@ async function fill_all(mine: number, of: State, to: Answer, own: Map<string, Ch
   const ask = (lane: number) => (question: Json): Promise<Json | null> => ask_in(lane)(of.chip, changes_of(of), question);
   await Promise.all([
     fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
-    fill_least(of, to, ask(1)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question)))
+    fill_least(of, to, (changes, question) => ask_in(1)(of.chip, changes, question)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question)))
       .then(() => fill_map(mine, of, to, ask(1))),
   ]);
   if (mine === filling) {
@@ -404,41 +412,53 @@ async function fill_where(of: State, to: Answer, ask_chip: (chip: string, change
   }
 }
 
-async function fill_least(of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
-  const wish_text = of.within > 0 ? `takes at most ${of.within} ${to.unit}` : "";
-  const limit = { step: "step_us", train: "us", layers: "ms" }[of.workload];
-  const question = of.within > 0
-    ? { ...question_of(of, "what_if"), target: [`${limit}<=${of.within}`], vary: ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"] }
-    : of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
-    : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit");
-  const json = await ask(question);
+async function fill_least(of: State, to: Answer, ask_changed: (changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+  const ask: Ask = (question) => ask_changed(changes_of(of), question);
+  const found: Remedy[] = [], on_chip = of.workload === "step" ? "makes room for all weights on the chip" : "makes it fit on the chip";
+  const fastest = Math.min(...to.plans.flatMap(({ floor, time }) => [floor ?? Infinity, time ?? Infinity]));
+  let intro = to.fits ? "It stays on the chip. This little of each number alone would still do." : `Each of these alone ${on_chip}.`;
+  let problem_text = "";
+  const draw = (searched: string): void => {
+    old(false, "least");
+    document.querySelector("#least-title")!.textContent = of.within > 0 ? "What would make it\u2026" : `${to.fits ? "How little would still keep it" : "What would make it stay"} on the chip?`;
+    render_least(least, to, found, searched === "" && found.length === 0 ? problem_text || "No single change within the possible numbers." : intro, searched, to.fits && of.within === 0, (remedy) => change(changed_by(remedy), false));
+  };
+  const changed_by = ({ key, to: value }: Remedy): Partial<State> =>
+    network_keys(state).includes(key) ? { [key]: value } : { set: new Map([...of.set, [key, value_text(key, value, to.numbers)]]) };
+  if (of.within > 0) {
+    const wished = time_text(of.within, to.unit), keys = [...network_keys(of), ...kVaried];
+    intro = `${of.within < fastest && to.plans.some(({ floor }) => floor) ? `${wished} is below the floor of ${time_text(fastest, to.unit)} on this chip: no plan reaches it; a smaller network or another chip does. ` : ""}With each of these alone it takes at most ${wished}.`;
+    const limit = { step: "step_us", train: "us", layers: "ms" }[of.workload];
+    for (const [i, key] of keys.entries()) {
+      draw(`Searching ${key_name(key)}: number ${i + 1} of ${keys.length}\u2026`);
+      const json = network_keys(of).includes(key) ? await largest_within(key, of, ask)
+        : await ask({ ...question_of(of, "what_if"), target: [`${limit}<=${of.within}`], vary: [key] });
+      if (json === null) {
+        return;
+      }
+      problem_text = json.error ? capital(json.error) : problem_text;
+      found.push(...remedies_of(json));
+    }
+    draw("");
+    return;
+  }
+  draw("Searching the smallest change of each number\u2026");
+  const json = await ask(of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
+    : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit"));
   if (json === null) {
     return;
   }
-  if (json.error !== undefined) {
-    least.replaceChildren(el("p", { class: "empty" }, capital(json.error)));
-    return;
-  }
-  if (json.fits === true && !to.fits) {
-    to.fits = true; // with a plan that is slower than the answer's
-    show();
-    least.replaceChildren(el("p", { class: "empty" }, "A plan keeps all weights on the chip. The one that reads some from L2 is predicted to be faster."));
-    return;
-  }
-  remedies = remedies_of(json);
-  render_least(least, to, remedies, wish_text, apply);
-  if (of.within === 0) {
-    controls.mark(marks_of(remedies, to.numbers, to.fits));
-  }
-}
-
-function apply(remedy: Remedy): void {
-  if (remedy.key === "hidden" || remedy.key === "density") {
-    change({ [remedy.key]: remedy.to }, false);
-  } else {
-    const set = new Map(state.set);
-    set.set(remedy.key, value_text(remedy.key, remedy.to, answer!.numbers));
-    change({ set }, false);
+  problem_text = json.error ? capital(json.error) : "";
+  found.push(...remedies_of(json));
+  controls.mark(marks_of(found, to.numbers, to.fits));
+  draw("");
+  for (const remedy of of.workload === "layers" || of.weights !== "" ? [] : found.filter(({ result, time }) => result && time === null)) {
+    const changed = { ...of, ...changed_by(remedy) };
+    const outcome = await ask_changed(changes_of(changed), question_of(changed, "fit"));
+    if (outcome === null) {
+      return;
+    }
+    remedy.result!.textContent = result_of(outcome, of, to.unit);
   }
 }
 
@@ -446,6 +466,7 @@ async function fill_worth(mine: number, of: State, to: Answer, own: Map<string, 
   const time = to.plans[0]?.time ?? null;
   const found: Worth[] = [];
   const keys = time === null ? [] : worth_keys(own, of);
+  old(false, "worth");
   render_worth(worth, to, found, 0, keys.length);
   for (const [i, key] of keys.entries()) {
     const one = await worth_of(key, of, time!, ask);
@@ -467,6 +488,7 @@ async function fill_map(mine: number, of: State, to: Answer, ask: (question: Jso
   const middle = Math.floor(lines.length / 2); // the chip's own number first, then what is near
   for (const line of [...lines].sort((a, b) => Math.abs(lines.indexOf(a) - middle) - Math.abs(lines.indexOf(b) - middle))) {
     render_map(map, map_keys, numbers, rows, put);
+    old(false, "map");
     const found = mine === filling ? await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask) : null;
     if (found === null) {
       return;
