@@ -125,8 +125,8 @@ export function shown_plan(answer: Answer): Plan | undefined {
 const kLibraries = new Map([["cudnn", "cuDNN"], ["cublas_graph", "cuBLAS"], ["cusparse", "cuSPARSE"],
   ["cudnn_training", "cuDNN"], ["cublas_layers", "cuBLAS"], ["cusparse_graph", "cuSPARSE"], ["cusparse_layers", "cuSPARSE"]]);
 export const family_text = (family: string): string => kLibraries.get(family) ?? words(family);
-// The model's reason, with libraries' names and units as the page has them.
-const why_text = (why: string): string => why.replace(/\bcu\w+/g, (name) => kLibraries.get(name) ?? name).replace(/ us\b/g, " \u00b5s").replace(/\d+\.\d{3}\b/g, (time) => digits(Number(time)));
+// The model's reason, with libraries' names, numbers and units as the page has them.
+const why_text = (why: string): string => why.replace(/(\d+) of (\d+) (bytes)/, (_, needs, has, unit) => `${amount(+needs, unit)} of ${amount(+has, unit)}`).replace(/\bcu\w+/g, (name) => kLibraries.get(name) ?? name).replace(/ us\b/g, " \u00b5s").replace(/\d+\.\d{3}\b/g, (time) => digits(Number(time)));
 
 const kNames: Record<string, string> = {
   hidden: "hidden units", density: "density", batch: "batch", "sm.count": "SMs", "registers.per_sm": "registers an SM",

@@ -36,6 +36,8 @@ class LogSlider {
   private typed: HTMLInputElement;
   private tick = el("span", { class: "mark", hidden: true });
   private mark_text = el("span", { class: "mark-text" });
+  private said = el("span", { class: "said", role: "status" });
+  private value = 0;
   readonly element: HTMLElement;
 
   constructor(private range: Range, extra?: HTMLElement) {
@@ -44,15 +46,21 @@ class LogSlider {
       type: "range", min: 0, max: kSteps, step: 1, id,
       input: () => this.moved(true), change: () => this.moved(false), keydown: (event) => this.key(event as KeyboardEvent),
     });
-    this.typed = el("input", { type: "text", inputmode: "decimal", "aria-label": `${range.label}, typed`, change: () => {
-      const value = range.read(this.typed.value);
-      if (value > 0 && isFinite(value)) {
-        range.set(Math.min(range.most, Math.max(range.least, value)), false);
-      }
-    } });
+    this.typed = el("input", { type: "text", inputmode: "decimal", "aria-label": `${range.label}, typed`, change: () => this.take(range.read(this.typed.value)) });
     this.element = el("div", { class: "slider" },
       el("div", { class: "labels" }, el("label", { for: id }, range.label), this.typed),
-      el("div", { class: "rail" }, this.slider, this.tick), el("div", { class: "below" }, this.mark_text, extra));
+      el("div", { class: "rail" }, this.slider, this.tick), el("div", { class: "below" }, this.said, this.mark_text, extra));
+  }
+
+  // What is out of range is brought to its end, and said so; what is no number is put back.
+  private take(value: number): void {
+    const { least, most, text, set } = this.range, is_number = isFinite(value);
+    this.said.textContent = !is_number ? "expected a number" : value > most ? `at most ${text(most)}` : value < least ? `at least ${text(least)}` : "";
+    this.value = is_number ? Math.min(most, Math.max(least, value)) : this.value;
+    this.typed.value = text(this.value);
+    if (is_number) {
+      set(this.value, false);
+    }
   }
 
   private place(value: number): number {
@@ -89,6 +97,10 @@ class LogSlider {
 
   update(state: State): void {
     const value = this.range.of(state);
+    if (Math.abs(value / this.value - 1) > 0.01) {
+      this.said.textContent = "";
+    }
+    this.value = value;
     if (!this.slider.matches(":active")) {
       this.slider.value = String(Math.round(kSteps * this.place(value)));
     }

@@ -61,10 +61,10 @@ export const read_quantity = (text: string): number => parseFloat(text) * (kUnit
 export const grain_of = ({ unit, value, step }: { unit: string; value: number; step: number }): number =>
   unit === "B" ? Math.max(step, value >= 2 ** 24 ? 2 ** 20 : 1024) : unit === "Hz" ? 5e6 : step;
 
-// "227 KiB" of 232448 bytes; counts have thousands apart.
-export function amount(value: number, unit: string): string {
+// "227 KiB" of 232448 bytes, in the unit of what is like it; counts have thousands apart.
+export function amount(value: number, unit: string, like = value): string {
   if (/bytes/.test(unit)) {
-    return value >= 2 ** 20 ? `${digits(value / 2 ** 20)} MiB` : `${digits(value / 2 ** 10)} KiB`;
+    return like >= 2 ** 20 ? `${+digits(value / 2 ** 20)} MiB` : `${+digits(value / 2 ** 10)} KiB`;
   }
   return Math.round(value).toLocaleString("en").replace(/,/g, "\u202f");
 }

@@ -13,7 +13,6 @@ export interface Remedy {
   time: number | null;
   result?: HTMLElement; // where its time is shown
 }
-export const kVaried = ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"];
 export const network_keys = ({ workload, weights }: State): string[] => ({ step: weights === "" ? ["hidden", "density"] : [], train: ["hidden", "batch"], layers: [] })[workload];
 
 export function value_text(key: string, value: number, numbers: Map<string, ChipNumber>): string {

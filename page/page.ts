@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: a state from the address, an answer of the model's thread, pictures of the answer.
-import { Answer, ChipNumber, is_good, key_name, read_answer, size_of, sentence_of, without_plan } from "./answer";
+import { Answer, ChipNumber, chip_text, is_good, key_name, read_answer, size_of, sentence_of, without_plan } from "./answer";
 import { render_chip } from "./chip";
 import { render_compare } from "./compare";
 import { Controls, chip_word, kSliders } from "./controls";
-import { amount, capital, download, el, quantity, time_text } from "./dom";
+import { amount, capital, download, el, quantity, svg, text_at, time_text } from "./dom";
 import { Engine } from "./engine";
-import { Ask, Pair, Remedy, Worth, kVaried, largest_within, map_row, map_values, marks_of, network_keys, remedies_of, render_least, render_map, render_worth, result_of, value_text, worth_keys, worth_of } from "./later";
+import { Ask, Pair, Remedy, Worth, largest_within, map_row, map_values, marks_of, network_keys, remedies_of, render_least, render_map, render_worth, result_of, value_text, worth_keys, worth_of } from "./later";
 import { render_plans } from "./plans";
-import { Json, State, address_of, changes_of, command_of, kMostNeurons, neurons_of, question_of, read_address } from "./state";
+import { Json, State, address_of, changes_of, command_of, kMostNeurons, kVaried, neurons_of, question_of, read_address, target_of } from "./state";
 import { render_step } from "./step";
 import { Row, Sweep, read_rows } from "./sweep";
 import { Frontier, Other, Where, frontier_of, order_of, others_of, sample_column } from "./where";
@@ -42,7 +42,7 @@ function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
   return body;
 }
 
-const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: Math.max(0, parseFloat(wish.value) || 0) }, false) });
+const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: wish.value.trim() === "" ? 0 : parseFloat(wish.value) > 0 ? parseFloat(wish.value) : state.within }, false) });
 const wish_unit = el("span", {});
 const step = card("step", "The step");
 const least = card("least", "What would make it stay on the chip?", el("span", { class: "wish" }, el("label", { for: "wish" }, "\u2026take at most "), wish, wish_unit));
@@ -66,33 +66,31 @@ const sweep = new Sweep(sweep_body, async (question) => JSON.parse((await engine
 app.append(
   el("header", { id: "top" }, el("h1", {}, "onchip"),
     el("nav", { "aria-label": "Share and save" },
-      button("Copy link", () => copy(link(), "link")),
+      button("Copy link", () => copy(location.href.split("#")[0] + address_of(state), "link",
+        location.protocol === "file:" ? " It works where this file lies at the same place; \u201cSave page\u201d makes a copy to send." : "")),
       button("Copy command", () => copy(command_of(state), "command")),
-      button("Pin as A", () => change({ than: address_of(state, true) }, false)),
-      button("JSON", () => download("onchip.json", "application/json", raw)),
-      button("Chip file", save_chip), button("This page", save_page), told)),
+      button("Compare: keep this as A", () => change({ than: address_of(state, true) }, false)),
+      button("Save answer", () => download("onchip.json", "application/json", raw)),
+      button("Save chip", save_chip), button("Save page", save_page))),
   el("main", {}, form,
-    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note, progress), el("div", { id: "cards" }, ...cards))));
-
-// Of a file the folder is nobody else's business.
-function link(): string {
-  const place = location.protocol === "file:" ? location.pathname.split("/").pop()! : location.origin + location.pathname;
-  return place + address_of(state);
-}
+    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note, progress), el("div", { id: "cards" }, ...cards))),
+  told);
 
 function button(text: string, click: () => void): HTMLElement {
   return el("button", { type: "button", click }, text);
 }
 
+let telling = 0;
 function tell(text: string): void {
   told.textContent = text;
-  setTimeout(() => (told.textContent = ""), 2500);
+  clearTimeout(telling);
+  telling = window.setTimeout(() => (told.textContent = ""), 2000 + 50 * text.length);
 }
 
-async function copy(text: string, what: string): Promise<void> {
+async function copy(text: string, what: string, more = ""): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    tell(`The ${what} is copied.`);
+    tell(`The ${what} is copied.${more}`);
   } catch {
     window.prompt(capital(what), text);
   }
@@ -113,31 +111,31 @@ function save_page(): void {
   download("onchip.html", "text/html", `<!DOCTYPE html>\n${copied.outerHTML}`);
 }
 
-// With the styles that it has here, so that it looks alike anywhere. A PNG has two pixels for each.
+// With a title, a margin, and the styles that it has here, so that it looks alike anywhere. A PNG has two pixels for each.
+const kPainted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font", "text-anchor"];
 async function save_picture(id: string, as_png: boolean): Promise<void> {
   const shown = document.querySelector<SVGSVGElement>(`#${id} .body svg`);
-  if (!shown) {
+  if (!shown || !answer) {
     return;
   }
-  const copied = shown.cloneNode(true) as SVGElement;
-  const elements = shown.querySelectorAll<SVGElement>("*");
+  const copied = shown.cloneNode(true) as SVGElement, elements = shown.querySelectorAll("*");
   copied.querySelectorAll<SVGElement>("*").forEach((one, i) => {
     const style = getComputedStyle(elements[i]);
-    for (const name of ["fill", "stroke", "stroke-width", "font", "opacity", "text-anchor"]) {
-      one.style.setProperty(name, style.getPropertyValue(name));
-    }
+    kPainted.forEach((name) => one.style.setProperty(name, style.getPropertyValue(name)));
   });
-  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  const { width, height } = shown.viewBox.baseVal, paper = getComputedStyle(shown.closest(".card")!).backgroundColor;
-  copied.setAttribute("width", String(width));
-  copied.setAttribute("height", String(height));
-  copied.style.background = paper;
+  const { color, fontFamily } = getComputedStyle(document.body), paper = getComputedStyle(shown.closest(".card")!).backgroundColor;
+  const title = `${document.getElementById(`${id}-title`)!.textContent}${id === "map" ? `: ${shown.getAttribute("aria-label")}` : ""}`, of = `${answer.title} on ${chip_text(answer)}`;
+  const margin = 24, head = 44, { x, y, width: drawn, height: down } = shown.getBBox(), least = shown.viewBox.baseVal;
+  const width = Math.ceil(Math.max(least.width - Math.min(0, x), drawn, 7.5 * of.length, 8.5 * title.length) + 2 * margin), height = Math.ceil(Math.max(least.height, y + down) + head + 2 * margin);
+  const picture = new XMLSerializer().serializeToString(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, style: `background: ${paper}; fill: ${color}; font: 13px ${fontFamily.replace(/"/g, "'")}` },
+    text_at(margin, margin + 12, title, { "font-weight": 700 }), text_at(margin, margin + 30, of),
+    svg("g", { transform: `translate(${margin - Math.min(0, x)} ${margin + head})` }, ...copied.childNodes)));
   if (!as_png) {
-    download(`onchip-${id}.svg`, "image/svg+xml", copied.outerHTML);
+    download(`onchip-${id}.svg`, "image/svg+xml", picture);
     return;
   }
   const image = new Image(), canvas = el("canvas", { width: 2 * width, height: 2 * height }), drawing = canvas.getContext("2d")!;
-  image.src = `data:image/svg+xml,${encodeURIComponent(copied.outerHTML)}`;
+  image.src = `data:image/svg+xml,${encodeURIComponent(picture)}`;
   await image.decode();
   drawing.fillStyle = paper;
   drawing.fillRect(0, 0, canvas.width, canvas.height);
@@ -174,7 +172,7 @@ function go_to(row: Row): void {
 let is_first_of_movement = true;
 function change(to: Partial<State>, is_moving: boolean): void {
   const is_other_network = to.hidden !== undefined || to.density !== undefined || to.workload !== undefined;
-  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...to };
+  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...(to.workload ? { than: "" } : {}), ...to };
   if (state.than === address_of(state, true)) {
     tell("It is A. Change anything to compare.");
   }
@@ -188,6 +186,10 @@ function change(to: Partial<State>, is_moving: boolean): void {
   update();
 }
 
+// A click into a number selects all of it, a second one a place in it.
+let entered: EventTarget | null = null;
+addEventListener("pointerdown", ({ target }) => (entered = target === document.activeElement ? null : target));
+addEventListener("click", ({ target }) => target === entered && target instanceof HTMLInputElement && target.inputMode === "decimal" && target.select());
 addEventListener("pointerup", () => (is_first_of_movement = true));
 addEventListener("popstate", () => {
   state = read_address(location.hash);
@@ -387,11 +389,14 @@ async function fill_compare(of: State, to: Answer, ask: (chip: string, changes: 
   if (of.than === "") {
     return;
   }
-  const than = read_address(of.than);
+  const than = read_address(of.than), numbers = await numbers_of(than.chip);
+  if (!numbers) {
+    return;
+  }
   const json = await ask(than.chip, changes_of(than), question_of(than, "rank"));
   if (json && json.error === undefined) {
-    const a = read_answer(json, than, to.numbers);
-    render_compare(compare, a, to, () => change({ ...than, than: address_of(of, true) }, false), () => change({ than: "" }, false));
+    old(false, "compare");
+    render_compare(compare, read_answer(json, than, numbers), to, () => change({ ...than, than: address_of(of, true) }, false), () => change({ than: "" }, false));
   }
 }
 
@@ -428,11 +433,10 @@ async function fill_least(of: State, to: Answer, ask_changed: (changes: string[]
   if (of.within > 0) {
     const wished = time_text(of.within, to.unit), keys = [...network_keys(of), ...kVaried];
     intro = `${of.within < fastest && to.plans.some(({ floor }) => floor) ? `${wished} is below the floor of ${time_text(fastest, to.unit)} on this chip: no plan reaches it; a smaller network or another chip does. ` : ""}With each of these alone it takes at most ${wished}.`;
-    const limit = { step: "step_us", train: "us", layers: "ms" }[of.workload];
     for (const [i, key] of keys.entries()) {
       draw(`Searching ${key_name(key)}: number ${i + 1} of ${keys.length}\u2026`);
       const json = network_keys(of).includes(key) ? await largest_within(key, of, ask)
-        : await ask({ ...question_of(of, "what_if"), target: [`${limit}<=${of.within}`], vary: [key] });
+        : await ask({ ...question_of(of, "what_if"), target: [target_of(of)], vary: [key] });
       if (json === null) {
         return;
       }
@@ -492,6 +496,9 @@ async function fill_map(mine: number, of: State, to: Answer, ask: (question: Jso
     const found = mine === filling ? await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask) : null;
     if (found === null) {
       return;
+    }
+    if (line === numbers.get(up)!.value) {
+      found[values.indexOf(numbers.get(across)!.value)] = to.fits ? "fits" : "lacks"; // not quickly, as all others
     }
     rows.set(line, found);
   }

@@ -137,12 +137,22 @@ export function address_of(state: State, alone = false): string {
 
 const quoted = (text: string): string => (/^[\w.:%/-]+$/.test(text) ? text : `'${text}'`);
 
-// What a shell takes; `verb` is one of onchip's.
-export function command_of(state: State, verb = "predict"): string {
+// The wished time as what_if has it: a training's is that of each step.
+export const target_of = ({ workload, within, steps }: State): string =>
+  workload === "layers" ? `ms<=${within}` : `step_us<=${workload === "train" ? +(within / steps).toPrecision(6) : within}`;
+export const kVaried = ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"]; // to reach it
+
+// What a shell takes: of a wished time what reaches it, else the plan that is shown.
+export function command_of(state: State): string {
   const is_file = state.chip.includes("\n");
   const has_weights = state.workload === "step" && state.weights !== ""; // whose size and density are theirs
   const words = words_of(state).filter(([name, text]) => text !== "" && !(has_weights && /^(hidden|density)$/.test(name))).map(([name, text]) => `--${name} ${quoted(name === "chip" && is_file ? "chip.toml" : text)}`);
-  return `onchip ${verb} ${words.join(" ")}`;
+  if (state.within > 0) {
+    words.push(`--target ${quoted(target_of(state))}`, ...kVaried.map((key) => `--vary ${key}`));
+  } else if (state.family !== "" && state.workload !== "layers") {
+    words.push(`--family ${state.family}`);
+  }
+  return `onchip ${state.within > 0 ? "what-if" : "predict"} ${words.join(" ")}`;
 }
 
 export const changes_of = (state: State): string[] => [...state.set].map(([key, value]) => `${key}=${value}`);
