@@ -3,10 +3,7 @@
 import { Json, State } from "./state";
 import { amount, digits, quantity, time_text, unit_of, words } from "./dom";
 
-export interface Part {
-  name: string;
-  time: number;
-}
+export interface Part { name: string; time: number }
 export interface Resource {
   name: string;
   used: number;

@@ -6,16 +6,10 @@ import { amount, capital, el, grain_of, quantity, read_quantity } from "./dom";
 
 export const kSliders = ["sm.count", "registers.per_sm", "shared_memory.per_sm", "l2.size", "sm.clock"];
 
-export interface Mark {
-  value: number;
-  text: string; // "fits from 283 KiB"
-}
+export interface Mark { value: number; text: string } // "fits from 283 KiB"
 export type Change = (change: Partial<State>, is_moving: boolean) => void;
 
-interface Field {
-  element: HTMLElement;
-  update(state: State): void;
-}
+interface Field { element: HTMLElement; update(state: State): void }
 
 const kSteps = 1000; // of a logarithmic slider
 
@@ -113,9 +107,7 @@ class LogSlider {
   mark(mark: Mark | undefined): void {
     this.tick.hidden = !mark;
     this.mark_text.textContent = mark?.text ?? "";
-    if (mark) {
-      this.tick.style.setProperty("--at", String(this.place(mark.value)));
-    }
+    this.tick.style.setProperty("--at", String(this.place(mark?.value ?? this.range.least)));
   }
 }
 
@@ -238,6 +230,9 @@ export class Controls {
 
   // Of the chip as it is, and with its changes.
   set_numbers(own: Map<string, ChipNumber>): void {
+    if (own === this.numbers) {
+      return;
+    }
     this.numbers = own;
     this.keys.replaceChildren(...[...own.values()].map(({ key, meaning }) => el("option", { value: key }, meaning)));
     this.sliders.clear();
@@ -283,9 +278,7 @@ export class Controls {
     this.state = state;
     for (const { of, field } of this.fields) {
       field.element.hidden = !of.includes(state.workload);
-      if (!field.element.hidden) {
-        field.update(state);
-      }
+      field.update(state);
     }
     const wanted = [...kSliders, ...[...state.set.keys()].filter((key) => !kSliders.includes(key))];
     for (const key of wanted) {
@@ -304,11 +297,7 @@ export class Controls {
 
   // Where the answer tips, by "hidden", "density" and the chip's keys.
   mark(marks: Map<string, Mark>): void {
-    for (const [name, slider] of this.network) {
-      slider.mark(marks.get(name));
-    }
-    for (const [key, { slider }] of this.sliders) {
-      slider.mark(marks.get(key));
-    }
+    this.network.forEach((slider, name) => slider.mark(marks.get(name)));
+    this.sliders.forEach(({ slider }, key) => slider.mark(marks.get(key)));
   }
 }

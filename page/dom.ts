@@ -44,11 +44,8 @@ export function quantity(value: number, unit: string): string {
     const [size, name] = value >= 2 ** 30 && value % 2 ** 30 === 0 ? [2 ** 30, "GiB"] : value >= 2 ** 20 && value % 2 ** 20 === 0 ? [2 ** 20, "MiB"] : [2 ** 10, "KiB"];
     return `${+(value / size).toFixed(2)} ${name}`;
   }
-  if (unit === "Hz") {
-    return `${+(value / 1e6).toPrecision(4)} MHz`;
-  }
-  if (unit === "B/s") {
-    return `${+(value / 1e9).toPrecision(4)} GB/s`;
+  if (unit === "Hz" || unit === "B/s") {
+    return unit === "Hz" ? `${+(value / 1e6).toPrecision(4)} MHz` : `${+(value / 1e9).toPrecision(4)} GB/s`;
   }
   const number = Number.isInteger(value) ? String(value) : String(+value.toPrecision(4));
   return unit && unit !== "1" ? `${number} ${unit}` : number;
@@ -62,12 +59,9 @@ export const grain_of = ({ unit, value, step }: { unit: string; value: number; s
   unit === "B" ? Math.max(step, value >= 2 ** 24 ? 2 ** 20 : 1024) : unit === "Hz" ? 5e6 : step;
 
 // "227 KiB" of 232448 bytes, in the unit of what is like it; counts have thousands apart.
-export function amount(value: number, unit: string, like = value): string {
-  if (/bytes/.test(unit)) {
-    return like >= 2 ** 20 ? `${+digits(value / 2 ** 20)} MiB` : `${+digits(value / 2 ** 10)} KiB`;
-  }
-  return Math.round(value).toLocaleString("en").replace(/,/g, "\u202f");
-}
+export const amount = (value: number, unit: string, like = value): string =>
+  !/bytes/.test(unit) ? Math.round(value).toLocaleString("en").replace(/,/g, "\u202f")
+    : like >= 2 ** 20 ? `${+digits(value / 2 ** 20)} MiB` : `${+digits(value / 2 ** 10)} KiB`;
 
 export const words = (name: string): string => name.replace(/_/g, " ").replace(/^sms$/, "SMs");
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -5,7 +5,7 @@ import { Mark } from "./controls";
 import { Json, State, changes_of, kMostBatch, kMostHidden, question_of } from "./state";
 import { el, grain_of, quantity, signed, svg, text_at, time_text } from "./dom";
 
-export type Ask = (question: Json) => Promise<Json | null>;
+export type Ask = (question: Json) => Promise<Json>; // throws where it was overtaken
 export interface Remedy {
   key: string; // "hidden", "density", "batch", or the chip's
   from: number;
@@ -15,9 +15,8 @@ export interface Remedy {
 }
 export const network_keys = ({ workload, weights }: State): string[] => ({ step: weights === "" ? ["hidden", "density"] : [], train: ["hidden", "batch"], layers: [] })[workload];
 
-export function value_text(key: string, value: number, numbers: Map<string, ChipNumber>): string {
-  return key === "hidden" || key === "batch" ? String(value) : key === "density" ? share_text(value) : quantity(value, numbers.get(key)?.unit ?? "");
-}
+export const value_text = (key: string, value: number, numbers: Map<string, ChipNumber>): string =>
+  key === "hidden" || key === "batch" ? String(value) : key === "density" ? share_text(value) : quantity(value, numbers.get(key)?.unit ?? "");
 
 // Of the answers to "fit" and to what_if backwards: each single change that does.
 export function remedies_of(json: Json): Remedy[] {
@@ -30,28 +29,23 @@ export function remedies_of(json: Json): Remedy[] {
 }
 
 // The largest hidden size, density or batch with which it takes no longer than is wished: by bisection over quick answers,
-// then downwards with exact ones. In the form of what_if; null where it was overtaken.
-export async function largest_within(key: string, state: State, ask: Ask): Promise<Json | null> {
+// then downwards with exact ones. In the form of what_if.
+export async function largest_within(key: string, state: State, ask: Ask): Promise<Json> {
   const [grain, least, most] = key === "hidden" ? [32, 64, kMostHidden] : key === "batch" ? [1, 1, kMostBatch] : [0.001, 0.01, 1];
   const value = (place: number): number => +(place * grain).toPrecision(6);
   let time: number | null = null;
-  const reaches = async (place: number, quickly: boolean): Promise<boolean | null> => {
-    const json = await ask(question_of({ ...state, [key]: value(place) }, "predict", quickly));
-    time = json && time_of(json, state);
-    return json && time !== null && time <= state.within;
+  const reaches = async (place: number, quickly: boolean): Promise<boolean> => {
+    time = time_of(await ask(question_of({ ...state, [key]: value(place) }, "predict", quickly)), state);
+    return time !== null && time <= state.within;
   };
   let low = Math.round(least / grain) - 1, high = Math.round(most / grain) + 1;
   while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2), does = await reaches(middle, true);
-    if (does === null) {
-      return null;
-    }
-    [low, high] = does ? [middle, high] : [low, middle];
+    const middle = Math.floor((low + high) / 2);
+    [low, high] = await reaches(middle, true) ? [middle, high] : [low, middle];
   }
   for (const last = low - 8; low > last && value(low) >= least; --low) {
-    const does = await reaches(low, false);
-    if (does !== false) {
-      return does && { alone: [{ key, from: state[key as "hidden"], to: value(low), reached: true, us: time }] };
+    if (await reaches(low, false)) {
+      return { alone: [{ key, from: state[key as "hidden"], to: value(low), reached: true, us: time }] };
     }
   }
   return {};
@@ -92,10 +86,7 @@ export function render_least(root: HTMLElement, answer: Answer, remedies: Remedy
 
 // ---- worth ----------------------------------------------------------------------------------------------------------
 
-export interface Worth {
-  key: string;
-  percent: number; // of the time
-}
+export interface Worth { key: string; percent: number } // of the time
 
 // Numbers that a planner may buy come first, then what is measured of the hardware.
 export function worth_keys(numbers: Map<string, ChipNumber>, state: State): string[] {
@@ -105,13 +96,9 @@ export function worth_keys(numbers: Map<string, ChipNumber>, state: State): stri
   return [...first, ...rest].filter((key) => numbers.has(key));
 }
 
-export async function worth_of(key: string, state: State, time: number, ask: (changes: string[], question: Json) => Promise<Json | null>): Promise<Worth | null | "none"> {
-  const answer = await ask([...changes_of(state), `${key}=+10%`], question_of(state, "predict"));
-  if (answer === null) {
-    return null;
-  }
-  const changed = time_of(answer, state) ?? 0;
-  return changed > 0 ? { key, percent: 100 * (changed / time - 1) } : "none";
+export async function worth_of(key: string, state: State, time: number, ask: (changes: string[], question: Json) => Promise<Json>): Promise<Worth | null> {
+  const changed = time_of(await ask([...changes_of(state), `${key}=+10%`], question_of(state, "predict")), state) ?? 0;
+  return changed > 0 ? { key, percent: 100 * (changed / time - 1) } : null;
 }
 
 export function render_worth(root: HTMLElement, answer: Answer, found: Worth[], asked: number, all: number): void {
@@ -150,10 +137,10 @@ export function map_values(number: ChipNumber): number[] {
 }
 
 // A row of the map: of each value across, whether the network stays on the chip.
-export async function map_row([across, up]: Pair, value: number, values: number[], numbers: Map<string, ChipNumber>, state: State, ask: (question: Json) => Promise<Json | null>): Promise<string[] | null> {
+export async function map_row([across, up]: Pair, value: number, values: number[], numbers: Map<string, ChipNumber>, state: State, ask: Ask): Promise<string[]> {
   const text = (key: string, of: number): string => quantity(of, numbers.get(key)!.unit);
   const json = await ask({ ...question_of(state, "sweep", true), ...(state.workload === "step" ? { tier: "shared_memory" } : {}), axis: [{ [up]: [text(up, value)] }, { [across]: values.map((one) => text(across, one)) }] });
-  return json && json.rows.map((row: Json) => (row.fits ? "fits" : "lacks"));
+  return (json.rows ?? []).map((row: Json) => (row.fits ? "fits" : "lacks"));
 }
 
 export function render_map(root: HTMLElement, [across, up]: Pair, numbers: Map<string, ChipNumber>, rows: Map<number, string[]>, apply: (values: Map<string, number>) => void): void {

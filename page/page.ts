@@ -21,7 +21,7 @@ let raw = ""; // the answer's JSON, as the model wrote it
 let others: { family: string; why: string }[] = [];
 let frontier: Frontier | undefined;
 let other_chips: Other[] = [];
-const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip
+const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip and changes
 
 // ---- the page's parts -----------------------------------------------------------------------------------------------
 
@@ -32,6 +32,7 @@ const note = el("span", { id: "note", hidden: true });
 const progress = el("progress", { "aria-label": "The model plans", hidden: true }); // how far it is, it does not say
 const told = el("span", { class: "told", role: "status" });
 const cards: HTMLElement[] = [];
+const button = (text: string, click: () => void): HTMLElement => el("button", { type: "button", click }, text);
 
 function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
   const body = el("div", { class: "body" });
@@ -75,10 +76,6 @@ app.append(
   el("main", {}, form,
     el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note, progress), el("div", { id: "cards" }, ...cards))),
   told);
-
-function button(text: string, click: () => void): HTMLElement {
-  return el("button", { type: "button", click }, text);
-}
 
 let telling = 0;
 function tell(text: string): void {
@@ -172,7 +169,7 @@ function go_to(row: Row): void {
 let is_first_of_movement = true;
 function change(to: Partial<State>, is_moving: boolean): void {
   const is_other_network = to.hidden !== undefined || to.density !== undefined || to.workload !== undefined;
-  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...(to.workload ? { than: "" } : {}), ...to };
+  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...(to.workload && to.workload !== state.workload ? { than: "" } : {}), ...to };
   if (state.than === address_of(state, true)) {
     tell("It is A. Change anything to compare.");
   }
@@ -196,19 +193,18 @@ addEventListener("popstate", () => {
   update();
 });
 
-async function numbers_of(name: string): Promise<Map<string, ChipNumber> | null> {
-  const known = own_numbers.get(name);
+async function numbers_of(name: string, changes: string[] = []): Promise<Map<string, ChipNumber> | null> {
+  const key = [name, ...changes].join("\n"), known = own_numbers.get(key);
   if (known) {
     return known;
   }
-  const text = await engine.about("page_numbers", name, []);
-  const json = text ? JSON.parse(text) : { error: "" };
+  const json = JSON.parse((await engine.about("page_numbers", name, changes)) ?? '{"error": ""}');
   if (json.error !== undefined) {
     refuse(json.error);
     return null;
   }
   const numbers = new Map<string, ChipNumber>(json.keys.map((number: ChipNumber) => [number.key, number]));
-  own_numbers.set(name, numbers);
+  own_numbers.set(key, numbers);
   return numbers;
 }
 
@@ -217,7 +213,6 @@ function refuse(text: string): void {
   problem.hidden = text === "";
 }
 
-let controls_of = "";
 let asked = 0;
 async function update(): Promise<void> {
   const mine = ++asked;
@@ -228,12 +223,8 @@ async function update(): Promise<void> {
   if (mine !== asked || !numbers) {
     return;
   }
-  if (controls_of !== state.chip) {
-    controls_of = state.chip;
-    controls.set_numbers(numbers);
-  }
-  const lacks_weights = state.weights !== "" && !engine.has_weights(state.weights);
-  const of = lacks_weights ? { ...state, weights: "" } : state;
+  controls.set_numbers(numbers);
+  const of = engine.has_weights(state.weights) ? state : { ...state, weights: "" };
   clearTimeout(exact_timer);
   document.body.classList.add("waiting");
   old(true, "step", "chip", "plans", "least", "compare", "worth", "map");
@@ -273,21 +264,18 @@ let progress_timer = 0;
 // The network whose mask the thread knows. Until it does, and while something moves, rows have their expected lengths.
 let exact = "";
 let exact_timer = 0;
-const key_of = ({ cell, hidden, density, precision }: State): string => JSON.stringify([cell, hidden, density, precision, engine.starts]);
+const key_of = ({ cell, hidden, density, precision }: State): string => JSON.stringify([cell, hidden, density, precision, engine.now.starts]);
 
 // What still shows the answer before is dimmed.
 const old = (is: boolean, ...ids: string[]): void => ids.forEach((id) => document.getElementById(id)!.classList.toggle("old", is));
 
 // False where it was overtaken, or refused. Where the answer's weights do not stay on the chip, a slower plan's may.
 async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: number, quickly: boolean): Promise<boolean> {
-  const text = await engine.ask(of.chip, changes_of(of), question_of(of, "rank", quickly), of.workload === "layers" ? 4000 : 150);
-  if (text === null || mine !== asked) {
-    return false;
-  }
-  const json = JSON.parse(text);
-  const kept = of.workload === "step" && json.fits === false && !quickly
-    ? await engine.ask(of.chip, changes_of(of), { ...question_of(of, "predict"), constraints: { tier: "shared_memory" } }, 150) : "{}";
-  if (kept === null || mine !== asked) {
+  const ask = (question: object): Promise<string | null> => engine.ask(of.chip, changes_of(of), question, of.workload === "layers" ? 4000 : 150);
+  const text = await ask(question_of(of, "rank", quickly)), json = JSON.parse(text ?? "{}");
+  const kept = mine === asked && of.workload === "step" && json.fits === false && !quickly
+    ? await ask({ ...question_of(of, "predict"), constraints: { tier: "shared_memory" } }) : "{}";
+  if (text === null || kept === null || mine !== asked) {
     return false;
   }
   clearInterval(progress_timer);
@@ -295,10 +283,11 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
   if (json.error !== undefined) {
     refuse(json.error);
     sentence.textContent = "No answer.";
+    sentence.classList.remove("checking");
     return false;
   }
-  const changed = of.set.size > 0 ? await changed_numbers(of) : numbers;
-  if (mine !== asked) {
+  const changed = of.set.size > 0 ? await numbers_of(of.chip, changes_of(of)) : numbers;
+  if (mine !== asked || !changed) {
     return false;
   }
   refuse(state.weights !== of.weights ? `An address holds no files: drop ${state.weights} on the page. This is a generated mask's answer.` : "");
@@ -314,11 +303,6 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
   answer = read_answer(json, of, changed, quickly, JSON.parse(kept));
   show();
   return true;
-}
-
-async function changed_numbers(of: State): Promise<Map<string, ChipNumber>> {
-  const json = JSON.parse((await engine.about("page_numbers", of.chip, changes_of(of))) ?? "{}");
-  return new Map((json.keys ?? []).map((number: ChipNumber) => [number.key, number]));
 }
 
 function show(): void {
@@ -345,9 +329,7 @@ function place(): void {
   document.getElementById("compare")!.hidden = state.than === "";
   if (has_where && answer) {
     const wanted = frontier_of(state);
-    if (wanted.key !== frontier?.key) {
-      frontier = wanted;
-    }
+    frontier = wanted.key === frontier?.key ? frontier : wanted;
     const wanted_others = others_of(state);
     if (wanted_others.some((one, i) => one.frontier.key !== other_chips[i]?.frontier.key)) {
       other_chips = wanted_others;
@@ -369,55 +351,57 @@ function fill_in(of: State, to: Answer, own: Map<string, ChipNumber>): void {
   timer = window.setTimeout(() => fill_all(mine, of, to, own), 120);
 }
 
+const kOvertaken = Symbol("overtaken"); // what a question throws whose answer nobody waits for any more
+type AskOf = (changes: string[], question: Json) => Promise<Json>;
+type AskChip = (chip: string, changes: string[], question: Json) => Promise<Json>;
 async function fill_all(mine: number, of: State, to: Answer, own: Map<string, ChipNumber>): Promise<void> {
-  const ask_in = (lane: number) => async (chip_name: string, changes: string[], question: Json): Promise<Json | null> => {
+  const ask_in = (lane: number): AskChip => async (chip_name, changes, question) => {
     const text = mine === filling ? await engine.ask_later(lane, chip_name, changes, question) : null;
-    return text === null || mine !== filling ? null : JSON.parse(text);
+    if (text === null || mine !== filling) {
+      throw kOvertaken;
+    }
+    return JSON.parse(text);
   };
-  const ask = (lane: number) => (question: Json): Promise<Json | null> => ask_in(lane)(of.chip, changes_of(of), question);
-  await Promise.all([
-    fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
-    fill_least(of, to, (changes, question) => ask_in(1)(of.chip, changes, question)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question)))
-      .then(() => fill_map(mine, of, to, ask(1))),
-  ]);
-  if (mine === filling) {
+  const ask: AskOf = (changes, question) => ask_in(1)(of.chip, changes, question);
+  try {
+    await Promise.all([
+      fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
+      fill_least(of, to, ask).then(() => fill_worth(of, to, own, ask)).then(() => fill_map(of, to, (question) => ask(changes_of(of), question))),
+    ]);
     document.body.dataset.filled = String(mine);
+  } catch (problem) {
+    if (problem !== kOvertaken) {
+      throw problem;
+    }
   }
 }
 
-async function fill_compare(of: State, to: Answer, ask: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
-  if (of.than === "") {
-    return;
-  }
-  const than = read_address(of.than), numbers = await numbers_of(than.chip);
+async function fill_compare(of: State, to: Answer, ask: AskChip): Promise<void> {
+  const than = read_address(of.than), numbers = of.than === "" ? null : await numbers_of(than.chip);
   if (!numbers) {
     return;
   }
   const json = await ask(than.chip, changes_of(than), question_of(than, "rank"));
-  if (json && json.error === undefined) {
+  if (json.error === undefined) {
     old(false, "compare");
     render_compare(compare, read_answer(json, than, numbers), to, () => change({ ...than, than: address_of(of, true) }, false), () => change({ than: "" }, false));
   }
 }
 
-async function fill_where(of: State, to: Answer, ask_chip: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_where(of: State, to: Answer, ask_chip: AskChip): Promise<void> {
   if (of.workload === "layers" || !frontier) {
     return;
   }
   const own = { chip: of.chip, frontier, changes: changes_of(of) }, all = other_chips;
   for (const { chip, frontier: one, changes } of [own, ...all.map((other) => ({ ...other, changes: [] }))]) {
-    for (const column of order_of(one.columns)) {
-      if (!one.largest.has(column)) {
-        if (!(await sample_column(one, of, column, (question) => ask_chip(chip, changes, question)))) {
-          return;
-        }
-        where.render(of, own.frontier, all, to.chip);
-      }
+    for (const column of [...order_of(one.columns)].filter((column) => !one.largest.has(column))) {
+      await sample_column(one, of, column, (question) => ask_chip(chip, changes, question));
+      where.render(of, own.frontier, all, to.chip);
     }
   }
 }
 
-async function fill_least(of: State, to: Answer, ask_changed: (changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_least(of: State, to: Answer, ask_changed: AskOf): Promise<void> {
   const ask: Ask = (question) => ask_changed(changes_of(of), question);
   const found: Remedy[] = [], on_chip = of.workload === "step" ? "makes room for all weights on the chip" : "makes it fit on the chip";
   const fastest = Math.min(...to.plans.flatMap(({ floor, time }) => [floor ?? Infinity, time ?? Infinity]));
@@ -437,9 +421,6 @@ async function fill_least(of: State, to: Answer, ask_changed: (changes: string[]
       draw(`Searching ${key_name(key)}: number ${i + 1} of ${keys.length}\u2026`);
       const json = network_keys(of).includes(key) ? await largest_within(key, of, ask)
         : await ask({ ...question_of(of, "what_if"), target: [target_of(of)], vary: [key] });
-      if (json === null) {
-        return;
-      }
       problem_text = json.error ? capital(json.error) : problem_text;
       found.push(...remedies_of(json));
     }
@@ -449,24 +430,17 @@ async function fill_least(of: State, to: Answer, ask_changed: (changes: string[]
   draw("Searching the smallest change of each number\u2026");
   const json = await ask(of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
     : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit"));
-  if (json === null) {
-    return;
-  }
   problem_text = json.error ? capital(json.error) : "";
   found.push(...remedies_of(json));
   controls.mark(marks_of(found, to.numbers, to.fits));
   draw("");
   for (const remedy of of.workload === "layers" || of.weights !== "" ? [] : found.filter(({ result, time }) => result && time === null)) {
     const changed = { ...of, ...changed_by(remedy) };
-    const outcome = await ask_changed(changes_of(changed), question_of(changed, "fit"));
-    if (outcome === null) {
-      return;
-    }
-    remedy.result!.textContent = result_of(outcome, of, to.unit);
+    remedy.result!.textContent = result_of(await ask_changed(changes_of(changed), question_of(changed, "fit")), of, to.unit);
   }
 }
 
-async function fill_worth(mine: number, of: State, to: Answer, own: Map<string, ChipNumber>, ask: (changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_worth(of: State, to: Answer, own: Map<string, ChipNumber>, ask: AskOf): Promise<void> {
   const time = to.plans[0]?.time ?? null;
   const found: Worth[] = [];
   const keys = time === null ? [] : worth_keys(own, of);
@@ -474,17 +448,12 @@ async function fill_worth(mine: number, of: State, to: Answer, own: Map<string, 
   render_worth(worth, to, found, 0, keys.length);
   for (const [i, key] of keys.entries()) {
     const one = await worth_of(key, of, time!, ask);
-    if (one === null || mine !== filling) {
-      return;
-    }
-    if (one !== "none") {
-      found.push(one);
-    }
+    found.push(...(one ? [one] : []));
     render_worth(worth, to, found, i + 1, keys.length);
   }
 }
 
-async function fill_map(mine: number, of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_map(of: State, to: Answer, ask: Ask): Promise<void> {
   const [across, up] = map_keys, numbers = to.numbers, rows = new Map<number, string[]>();
   const put = (values: Map<string, number>): void =>
     change({ set: new Map([...state.set, ...[...values].map(([key, value]): [string, string] => [key, quantity(value, numbers.get(key)!.unit)])]) }, false);
@@ -493,10 +462,7 @@ async function fill_map(mine: number, of: State, to: Answer, ask: (question: Jso
   for (const line of [...lines].sort((a, b) => Math.abs(lines.indexOf(a) - middle) - Math.abs(lines.indexOf(b) - middle))) {
     render_map(map, map_keys, numbers, rows, put);
     old(false, "map");
-    const found = mine === filling ? await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask) : null;
-    if (found === null) {
-      return;
-    }
+    const found = await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask);
     if (line === numbers.get(up)!.value) {
       found[values.indexOf(numbers.get(across)!.value)] = to.fits ? "fits" : "lacks"; // not quickly, as all others
     }
@@ -534,19 +500,11 @@ async function take_file(file: File): Promise<void> {
 addEventListener("dragover", (event) => event.preventDefault());
 addEventListener("drop", (event) => {
   event.preventDefault();
-  const file = event.dataTransfer?.files[0];
-  if (file) {
-    take_file(file);
-  }
+  [...(event.dataTransfer?.files ?? [])].forEach(take_file);
 });
 
 // After the first answer, because all chips' files are read for it.
 Promise.race([update(), new Promise((done) => setTimeout(done, 1500))]).then(async () => controls.set_chips(JSON.parse((await engine.chips()) ?? "[]")));
 
 // For whoever scripts the page, and its tests: questions as in model/ask/ask.hpp.
-Object.assign(globalThis, {
-  onchip: {
-    ask: (name: string, changes: string[], question: string) => engine.ask_text(name, changes, question),
-    touch: () => history.replaceState(null, "", address_of(state)),
-  },
-});
+Object.assign(globalThis, { onchip: { ask: engine.ask_text, touch: () => history.replaceState(null, "", address_of(state)) } });

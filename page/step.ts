@@ -37,10 +37,7 @@ const kDenseFormulas: Record<string, string> = {
   reduction: "transfers / 2 + 2 lds_latency + log\u2082(warps) \u00d7 arithmetic_latency", activation: "functions \u00d7 latency + 239 cycles a started warp",
 };
 const kPalette = ["sky", "yellow", "blue", "orange", "green", "purple", "vermilion", "grey"];
-const kColors: Record<string, string> = {
-  exchange: "sky", staging: "yellow", gather: "blue", arithmetic: "orange", reduction: "green", activation: "purple",
-  streaming: "vermilion", launch: "grey",
-};
+const kColored = Object.keys(kTerms).slice(0, kPalette.length); // always alike
 
 export function render_step(root: HTMLElement, answer: Answer): void {
   const plan = shown_plan(answer);
@@ -49,7 +46,7 @@ export function render_step(root: HTMLElement, answer: Answer): void {
     return;
   }
   const parts = plan.parts.filter((part) => part.time > 0);
-  const color = (part: Part, i: number): string => `var(--${kColors[part.name] ?? kPalette[i % kPalette.length]})`;
+  const color = (part: Part, i: number): string => `var(--${kPalette[kColored.includes(part.name) ? kColored.indexOf(part.name) : i % kPalette.length]})`;
   root.replaceChildren(bar(plan, parts, color, answer, Math.max(260, root.clientWidth)), list(plan, parts, color, answer));
 }
 
