@@ -19,7 +19,7 @@ export function render_compare(root: HTMLElement, a: Answer, b: Answer, swap: ()
     return plan && plan.time !== null ? `${digits(scale * plan.low)} to ${digits(scale * plan.high)} ${unit}` : null;
   };
   const [one, other] = plans, within = (time: number, plan: Plan): boolean => time >= plan.low && time <= plan.high;
-  const is_same = same_unit && one && other && one.time !== null && other.time !== null && within(one.time, other) && within(other.time, one);
+  const is_same = same_unit && one && other && one.time !== null && other.time !== null && one.time !== other.time && within(one.time, other) && within(other.time, one);
   const number = (of: Answer, key: string): string => {
     const own = of.numbers.get(key);
     return of.state.set.get(key) ?? (own ? quantity(own.value, own.unit) : "\u2013");

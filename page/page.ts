@@ -416,7 +416,7 @@ async function fill_least(of: State, to: Answer, ask_changed: AskOf): Promise<vo
     network_keys(state).includes(key) ? { [key]: value } : { set: new Map([...of.set, [key, value_text(key, value, to.numbers)]]) };
   if (of.within > 0) {
     const wished = time_text(of.within, to.unit), keys = [...network_keys(of), ...kVaried];
-    intro = `${of.within < fastest && to.plans.some(({ floor }) => floor) ? `${wished} is below the floor of ${time_text(fastest, to.unit)} on this chip: no plan reaches it; a smaller network or another chip does. ` : ""}With each of these alone it takes at most ${wished}.`;
+    intro = `${of.within < fastest && to.plans.some(({ floor }) => floor) ? `${wished} is below the floor of ${time_text(fastest, to.unit)} on this chip: no plan reaches it; a smaller network or another chip does. ` : ""}${(to.plans[0]?.time ?? Infinity) <= of.within ? "It does so already. " : ""}With each of these alone it takes at most ${wished}.`;
     for (const [i, key] of keys.entries()) {
       draw(`Searching ${key_name(key)}: number ${i + 1} of ${keys.length}\u2026`);
       const json = network_keys(of).includes(key) ? await largest_within(key, of, ask)

@@ -74,7 +74,7 @@ function bar(plan: Plan, parts: Part[], color: (part: Part, i: number) => string
     ...ticks.map((tick, i) => text_at(x(tick), top + height + 20, i === ticks.length - 1 ? `${+(scale * tick).toPrecision(6)} ${unit}` : String(+(scale * tick).toPrecision(6)), { class: "axis", "text-anchor": i === 0 ? "start" : "middle" })),
     ...boxes.filter((box): box is SVGRectElement | SVGTextElement => Boolean(box)),
     svg("path", { d: `M${low},${top - 16}H${high}M${low},${top - 21}v10M${high},${top - 21}v10M${x(total)},${top - 22}v22`, class: "whisker" }),
-    low > 50 && text_at(low - 6, top - 12, "95 %", { class: "axis", "text-anchor": "end" }),
+    low > 50 && text_at(low - 6, top - 12, "95\u202f%", { class: "axis", "text-anchor": "end" }),
     measured && svg("circle", { cx: x(Math.min(measured.us, x.domain()[1])), cy: middle, r: 7, class: "measured-step" }, svg("title", {}, measured.text)),
     measured && text_at(width - 8, is_narrow ? below + 18 : below, measured.text, { class: "axis strong", "text-anchor": "end" }),
     floor !== null && svg("path", { d: `M${floor},${top - 6}V${top + height + 6}m0,18v12`, class: "floor" }), // not across the numbers
