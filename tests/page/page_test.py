@@ -155,7 +155,8 @@ class PageTest(unittest.TestCase):
         remedy.wait_for(timeout=60000)
         self.assertEqual(tab.locator("#sentence").get_attribute("data-fits"), "false")
         remedy.click()
-        self.settled(tab, "stays on the H200")
+        self.assertRegex(self.exact(tab, " on the H200: "), "(stays|fits) on")
+        self.assertEqual(tab.locator("#sentence").get_attribute("data-fits"), "true")
 
     def exact(self, tab, text=""):
         """Waits for a sentence that is no quick estimate's."""
