@@ -212,6 +212,8 @@ class PageTest(unittest.TestCase):
 
     def test_the_point_is_dragged(self):
         tab = self.open()
+        tab.locator(".remedy").first.wait_for(timeout=60000)  # the list above it has its height
+        tab.locator("svg.where").scroll_into_view_if_needed()
         box = tab.locator("svg.where").bounding_box()
         tab.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.6 * box["height"])
         tab.mouse.down()
@@ -328,6 +330,7 @@ class PageTest(unittest.TestCase):
     def test_a_frontier_is_clicked(self):
         tab = self.open()
         tab.wait_for_function("() => document.querySelector('svg.where .reached:last-child')?.getAttribute('d').split('L').length >= 12", timeout=90000)
+        tab.locator("svg.where").scroll_into_view_if_needed()
         edge = tab.locator("svg.where .reached").last
         at = edge.evaluate("path => { const point = path.getPointAtLength(path.getTotalLength() / 2).matrixTransform(path.getScreenCTM()); return [point.x, point.y]; }")
         tab.mouse.click(*at)
