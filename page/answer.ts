@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the pictures draw of an answer, alike for all workloads: plans of the question "rank", whose JSON differs.
 import { Json, State } from "./state";
-import { amount, digits, words } from "./dom";
+import { amount, digits, quantity, time_text, unit_of, words } from "./dom";
 
-export interface Part {
-  name: string;
-  time: number;
-}
+export interface Part { name: string; time: number }
 export interface Resource {
   name: string;
   used: number;
@@ -37,6 +34,8 @@ export interface Answer {
   per: string; // "a step"
   fits: boolean; // a plan stays on the chip
   plans: Plan[]; // the answer first
+  kept?: Plan; // that stays on the chip, where the answer is a faster one that does not
+  is_quick: boolean; // of rows of their expected lengths
   numbers: Map<string, ChipNumber>; // of the chip as it was asked about
 }
 export interface ChipNumber {
@@ -57,8 +56,10 @@ function title_of(state: State): string {
   if (state.workload === "layers") {
     return `${state.network} with ${state.images.toLocaleString("en").replace(/,/g, "\u202f")} images`;
   }
+  const count = (number: number, what: string): string => `${number} ${what}${number === 1 ? "" : "s"}`;
+  const training = state.workload === "train" ? ` (${count(state.layers, "layer")}, ${count(state.steps, "step")})` : "";
   const dense = state.density === 1 ? "" : ` ${share_text(state.density)}`;
-  return `${state.cell === "lstm" || state.cell === "gru" ? state.cell.toUpperCase() : state.cell} H=${state.hidden} B=${state.batch}${dense}${state.precision === "fp16" ? "" : ` ${state.precision}`}`;
+  return `${state.cell === "lstm" || state.cell === "gru" ? state.cell.toUpperCase() : state.cell} H=${state.hidden} B=${state.batch}${dense}${state.precision === "fp16" ? "" : ` ${state.precision}`}${training}`;
 }
 
 function parts_of(json: Json): Part[] {
@@ -87,21 +88,26 @@ function resources_of(json: Json, state: State): Resource[] {
 // Hidden size and density of weights are those of the answer.
 export const size_of = ({ network }: Json): { hidden: number; density: number } => ({ hidden: network.hidden, density: network.density });
 
-export function read_answer(json: Json, state: State, numbers: Map<string, ChipNumber>): Answer {
-  const scale = state.workload === "layers" ? "ms" : "us";
-  const plans = json.plans.filter((plan: Json) => plan.plan).map((plan: Json): Plan => {
-    const time = state.workload === "layers" ? plan.ms : state.workload === "train" ? plan.us : plan.step_us;
-    const [low, high] = (state.workload === "layers" ? plan.interval_ms : plan.interval_us) ?? [null, null];
-    return {
-      family: plan.family, why: why_text(plan.why), text: plan.plan.text, fits: plan.fits, time: time ?? null, low, high,
-      floor: (state.workload === "layers" ? plan.floor_ms : plan.floor_us) ?? null,
-      parts: parts_of(plan).filter((part) => part.time !== null), resources: resources_of(plan, state),
-      binding: plan.binding ?? "", json: plan,
-    };
-  });
+// Of an answer of one plan, or of each in one of "rank".
+export const time_of = (json: Json, { workload }: State): number | null => json[{ step: "step_us", train: "us", layers: "ms" }[workload]] ?? null;
+
+function read_plan(json: Json, state: State): Plan {
+  const [low, high] = (state.workload === "layers" ? json.interval_ms : json.interval_us) ?? [null, null];
   return {
-    state, chip: json.chip, title: state.weights && state.workload === "step" ? `${state.weights}: ${title_of({ ...state, ...size_of(json) })}` : title_of(state), unit: scale === "us" ? "\u00b5s" : "ms",
-    per: { step: "a step", train: "an iteration", layers: "for all images" }[state.workload], fits: json.fits, plans, numbers,
+    family: json.family ?? json.plan.family, why: why_text(json.why ?? ""), text: json.plan.text, fits: json.fits, time: time_of(json, state), low, high,
+    floor: (state.workload === "layers" ? json.floor_ms : json.floor_us) ?? null,
+    parts: parts_of(json).filter((part) => part.time !== null), resources: resources_of(json, state),
+    binding: json.binding ?? "", json,
+  };
+}
+
+// `kept`: the answer for a plan that stays on the chip, where it was asked for.
+export function read_answer(json: Json, state: State, numbers: Map<string, ChipNumber>, is_quick = false, kept?: Json): Answer {
+  const plans = json.plans.filter((plan: Json) => plan.plan).map((plan: Json) => read_plan(plan, state));
+  return {
+    state, chip: json.chip, title: state.weights && state.workload === "step" ? `${state.weights}: ${title_of({ ...state, ...size_of(json) })}` : title_of(state), unit: state.workload === "layers" ? "ms" : "\u00b5s",
+    per: { step: "a step", train: "an iteration", layers: "for all images" }[state.workload], fits: json.fits || kept?.fits === true, plans, numbers,
+    is_quick, ...(kept?.fits ? { kept: read_plan(kept, state) } : {}),
   };
 }
 
@@ -116,10 +122,20 @@ export function shown_plan(answer: Answer): Plan | undefined {
 const kLibraries = new Map([["cudnn", "cuDNN"], ["cublas_graph", "cuBLAS"], ["cusparse", "cuSPARSE"],
   ["cudnn_training", "cuDNN"], ["cublas_layers", "cuBLAS"], ["cusparse_graph", "cuSPARSE"], ["cusparse_layers", "cuSPARSE"]]);
 export const family_text = (family: string): string => kLibraries.get(family) ?? words(family);
-// The model's reason, with libraries' names and units as the page has them.
-const why_text = (why: string): string => why.replace(/\bcu\w+/g, (name) => kLibraries.get(name) ?? name).replace(/ us\b/g, " \u00b5s");
+// The model's reason, with libraries' names, numbers and units as the page has them.
+const why_text = (why: string): string => why.replace(/(\d+) of (\d+) (bytes)/, (_, needs, has, unit) => `${amount(+needs, unit)} of ${amount(+has, unit)}`).replace(/\bcu\w+/g, (name) => kLibraries.get(name) ?? name).replace(/ us\b/g, " \u00b5s").replace(/\d+\.\d{3}\b/g, (time) => digits(Number(time)));
 
-export const time_text = (plan: Plan, unit: string): string => (plan.time === null ? "does not run" : `${digits(plan.time)} ${unit}`);
+const kNames: Record<string, string> = {
+  hidden: "hidden units", density: "density", batch: "batch", "sm.count": "SMs", "registers.per_sm": "registers an SM",
+  "shared_memory.per_sm": "shared memory an SM", "l2.size": "L2", "sm.clock": "clock",
+};
+export const key_name = (key: string): string => kNames[key] ?? key;
+
+// "H200 with 224 SMs"
+export function chip_text({ chip, state, numbers }: Answer): string {
+  const changed = [...state.set.keys()].map((key) => `${quantity(numbers.get(key)?.value ?? 0, numbers.get(key)?.unit ?? "")} ${key_name(key)}`);
+  return changed.length === 0 ? chip : `${chip} with ${changed.length > 3 ? `${changed.length} other numbers` : changed.join(" and ")}`;
+}
 
 // The resource of which most is taken, among those whose lack keeps a network off the chip.
 export function tightest(plan: Plan): Resource | undefined {
@@ -127,28 +143,36 @@ export function tightest(plan: Plan): Resource | undefined {
   return spaces.sort((a, b) => b.used / b.available - a.used / a.available)[0];
 }
 
+// Whether the answer's colour is that of a network that stays on the chip.
+export const is_good = (answer: Answer): boolean => shown_plan(answer)?.fits || (answer.fits && shown_plan(answer) === answer.plans[0]);
+
 // One sentence, which a screen reader reads out after every change.
 export function sentence_of(answer: Answer): string {
-  const { title, chip, unit, per } = answer;
+  const { title, unit, per, kept } = answer, chip = chip_text(answer), end = answer.is_quick ? "; checking\u2026" : ".";
   const plan = shown_plan(answer);
   if (!plan) {
-    return `${title} has no plan on the ${chip}.`;
+    return `${title} has no plan on the ${chip}${end}`;
   }
   const is_answer = plan === answer.plans[0];
   const of_family = is_answer ? "" : ` with ${family_text(plan.family)}`;
-  const where = plan.fits ? "stays on" : answer.fits && is_answer ? "fits on" : "does not stay on";
+  const verdict = `${title} ${plan.fits ? "stays on" : is_good(answer) ? "fits on" : answer.is_quick ? "seems not to stay on" : "does not stay on"} the ${chip}`;
   if (plan.time === null) {
     const over = tightest(plan);
     const lack = over && over.used > over.available
       ? `: ${words(over.name)} needs ${amount(over.used, over.unit)} and has ${amount(over.available, over.unit)}` : "";
-    return `${title}${of_family} ${where} the ${chip}${lack}.`;
+    return `${verdict}${of_family}${lack}${end}`;
   }
-  const floor = plan.floor ? `, floor ${digits(plan.floor)}` : "";
-  const time = `${digits(plan.time)}\u00a0${unit} ${per} (${digits(plan.low)} to ${digits(plan.high)})${floor}`;
-  const with_what = plan.fits ? of_family : plan.json.tier !== "streamed" ? ` and runs with ${family_text(plan.family)}`
-    : is_answer && answer.fits ? " and is faster with some weights read from L2" : " and reads some weights from L2 in every step";
+  const from_l2 = plan.resources.find(({ name }) => name === "l2")?.weights ?? 0;
+  const reads = plan.json.tier === "streamed" ? `${from_l2 > 0 ? amount(from_l2, "bytes") : "some"} of weights read from L2` : "";
+  const [scale, name] = unit_of(plan.time, unit);
+  const number = (time: number): string => digits(scale * time);
+  const time = `${number(plan.time)}\u00a0${name}`, range = ` (95\u202f%: ${number(plan.low)} to ${number(plan.high)})${plan.floor ? `, floor ${number(plan.floor)}` : ""}`;
   const most = tightest({ ...plan, resources: plan.resources.filter(({ name }) => name !== "sms") });
-  const size = plan.fits && most && most.name !== "sms" && most.used / most.available > 0.5 ? `, ${words(most.name)} its size` : "";
-  const binding = plan.binding ? `; ${words(plan.binding)} binds its time${size}` : "";
-  return `${title} ${where} the ${chip}${with_what}: ${time}${binding}.`;
+  const size = plan.fits && most && most.used / most.available > 0.5 ? `, and its size is limited by ${words(most.name)}` : "";
+  const bottleneck = plan.binding ? `; the bottleneck is ${words(plan.binding)}${size}` : "";
+  const with_what = reads ? ` with ${reads}` : ` with ${family_text(plan.family)}`;
+  const times = plan.fits ? `${of_family}: ${time} ${per}`
+    : kept?.time && is_answer ? `: ${time_text(kept.time, unit)} ${per} all on the chip, ${time}${with_what}`
+    : `${reads ? `, with ${reads} in every step` : ` and ${is_good(answer) ? "is faster" : "runs"} with ${family_text(plan.family)}`}: ${time} ${per}`;
+  return `${verdict}${times}${range}${bottleneck}${end}`;
 }

@@ -38,7 +38,7 @@ export function render_chip(root: HTMLElement, answer: Answer): void {
   root.replaceChildren(
     el("p", { class: "caption" }, `${of_sms || plan?.fits ? `${Math.round(used)} of ${sms} SMs${used > sms ? ": more than there are" : ""}` : `${sms} SMs`}. ` +
       (idle ? "A library's kernels keep nothing on the chip from step to step." : "Below, the memories of each.")),
-    svg("svg", { viewBox: `0 0 ${width} ${Math.ceil(idle ? rows * pitch : y - 28)}`, role: "img", "aria-label": `${used} of ${sms} SMs are used` }, ...tiles, ...large));
+    svg("svg", { viewBox: `0 0 ${width} ${Math.ceil(idle ? rows * pitch : y - 18)}`, role: "img", "aria-label": `${used} of ${sms} SMs are used` }, ...tiles, ...large));
 }
 
 // Weights, state, staging, and what is free; by partition.
@@ -56,7 +56,7 @@ function memory(name: string, of: Resource, width: number, y: number, partitions
       return svg("rect", { x: from, y: top, width: at - from, height, fill: `var(--${color})` });
     })];
   }).flat();
-  const split = [...parts.map(([what, value]) => `${what} ${amount(value, of.unit)}`), ...(over ? [] : [`free ${amount(of.available - of.used, of.unit)}`])];
+  const split = [...parts.map(([what, value]) => `${what} ${amount(value, of.unit)}`), ...(over ? [] : [`free ${amount(of.available - of.used, of.unit, of.available)}`])];
   let x = 0, line = top + height + 17;
   const key = split.flatMap((text, i) => {
     const color = parts[i]?.[2], wide = 7 * text.length + 20;
@@ -66,7 +66,7 @@ function memory(name: string, of: Resource, width: number, y: number, partitions
     return [svg("rect", { x: from, y: line - 9, width: 10, height: 10, rx: 2, ...(color ? { fill: `var(--${color})` } : { class: "space" }) }),
       text_at(from + 14, line, text, { class: "axis" })];
   });
-  const numbers = over ? `needs ${amount(of.used, of.unit)}, has ${amount(of.available, of.unit)}` : `${amount(of.used, of.unit)} of ${amount(of.available, of.unit)}`;
+  const numbers = over ? `needs ${amount(of.used, of.unit)}, has ${amount(of.available, of.unit)}` : `${amount(of.used, of.unit, of.available)} of ${amount(of.available, of.unit)}`;
   return [[
     text_at(0, y, name), text_at(width, y, numbers, { class: over ? "over" : "axis strong", "text-anchor": "end" }), ...cells, ...key,
     ...(over ? [svg("rect", { x: scale, y: top, width: Math.min(share, 3) * scale - scale, height, class: "hanging" }),

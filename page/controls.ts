@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form: what is asked. Elements stay where they are, so that the focus does; update() brings them to a state.
-import { ChipNumber, share_text } from "./answer";
+import { ChipNumber, key_name, share_text } from "./answer";
 import { State, Workload, kCells, kMostBatch, kMostHidden, kMostNeurons, kNetworks, kPrecisions, usual } from "./state";
-import { amount, el, grain_of, quantity, read_quantity } from "./dom";
+import { amount, capital, el, grain_of, quantity, read_quantity } from "./dom";
 
 export const kSliders = ["sm.count", "registers.per_sm", "shared_memory.per_sm", "l2.size", "sm.clock"];
-const kLabels: Record<string, string> = {
-  "sm.count": "SMs", "registers.per_sm": "Registers an SM", "shared_memory.per_sm": "Shared memory an SM",
-  "l2.size": "L2", "sm.clock": "Clock",
-};
 
-export interface Mark {
-  value: number;
-  text: string; // "fits from 283 KiB"
-}
+export interface Mark { value: number; text: string } // "fits from 283 KiB"
 export type Change = (change: Partial<State>, is_moving: boolean) => void;
 
-interface Field {
-  element: HTMLElement;
-  update(state: State): void;
-}
+interface Field { element: HTMLElement; update(state: State): void }
 
 const kSteps = 1000; // of a logarithmic slider
 
@@ -40,6 +30,8 @@ class LogSlider {
   private typed: HTMLInputElement;
   private tick = el("span", { class: "mark", hidden: true });
   private mark_text = el("span", { class: "mark-text" });
+  private said = el("span", { class: "said", role: "status" });
+  private value = 0;
   readonly element: HTMLElement;
 
   constructor(private range: Range, extra?: HTMLElement) {
@@ -48,15 +40,21 @@ class LogSlider {
       type: "range", min: 0, max: kSteps, step: 1, id,
       input: () => this.moved(true), change: () => this.moved(false), keydown: (event) => this.key(event as KeyboardEvent),
     });
-    this.typed = el("input", { type: "text", inputmode: "decimal", "aria-label": `${range.label}, typed`, change: () => {
-      const value = range.read(this.typed.value);
-      if (value > 0 && isFinite(value)) {
-        range.set(Math.min(range.most, Math.max(range.least, value)), false);
-      }
-    } });
+    this.typed = el("input", { type: "text", inputmode: "decimal", "aria-label": `${range.label}, typed`, change: () => this.take(range.read(this.typed.value)) });
     this.element = el("div", { class: "slider" },
       el("div", { class: "labels" }, el("label", { for: id }, range.label), this.typed),
-      el("div", { class: "rail" }, this.slider, this.tick), el("div", { class: "below" }, this.mark_text, extra));
+      el("div", { class: "rail" }, this.slider, this.tick), el("div", { class: "below" }, this.said, this.mark_text, extra));
+  }
+
+  // What is out of range is brought to its end, and said so; what is no number is put back.
+  private take(value: number): void {
+    const { least, most, text, set } = this.range, is_number = isFinite(value);
+    this.said.textContent = !is_number ? "expected a number" : value > most ? `at most ${text(most)}` : value < least ? `at least ${text(least)}` : "";
+    this.value = is_number ? Math.min(most, Math.max(least, value)) : this.value;
+    this.typed.value = text(this.value);
+    if (is_number) {
+      set(this.value, false);
+    }
   }
 
   private place(value: number): number {
@@ -93,6 +91,10 @@ class LogSlider {
 
   update(state: State): void {
     const value = this.range.of(state);
+    if (Math.abs(value / this.value - 1) > 0.01) {
+      this.said.textContent = "";
+    }
+    this.value = value;
     if (!this.slider.matches(":active")) {
       this.slider.value = String(Math.round(kSteps * this.place(value)));
     }
@@ -105,9 +107,7 @@ class LogSlider {
   mark(mark: Mark | undefined): void {
     this.tick.hidden = !mark;
     this.mark_text.textContent = mark?.text ?? "";
-    if (mark) {
-      this.tick.style.setProperty("--at", String(this.place(mark.value)));
-    }
+    this.tick.style.setProperty("--at", String(this.place(mark?.value ?? this.range.least)));
   }
 }
 
@@ -230,6 +230,9 @@ export class Controls {
 
   // Of the chip as it is, and with its changes.
   set_numbers(own: Map<string, ChipNumber>): void {
+    if (own === this.numbers) {
+      return;
+    }
     this.numbers = own;
     this.keys.replaceChildren(...[...own.values()].map(({ key, meaning }) => el("option", { value: key }, meaning)));
     this.sliders.clear();
@@ -251,7 +254,7 @@ export class Controls {
     };
     const reset = el("button", { type: "button", class: "reset", hidden: true, click: () => put(own, false) }, "reset");
     const slider = new LogSlider({
-      label: kLabels[key] ?? key, least: Math.max(number.minimum, own / 4), most: Math.min(number.maximum, own * 4),
+      label: kSliders.includes(key) ? capital(key_name(key)) : key, least: Math.max(number.minimum, own / 4), most: Math.min(number.maximum, own * 4),
       round: (value) => (Math.abs(value / own - 1) < 0.012 ? own : step > 0 ? Math.max(step, Math.round(value / step) * step) : +value.toPrecision(3)),
       text: (value) => quantity(value, number.unit),
       read: read_quantity, of: () => this.current(key, own), set: put,
@@ -275,9 +278,7 @@ export class Controls {
     this.state = state;
     for (const { of, field } of this.fields) {
       field.element.hidden = !of.includes(state.workload);
-      if (!field.element.hidden) {
-        field.update(state);
-      }
+      field.update(state);
     }
     const wanted = [...kSliders, ...[...state.set.keys()].filter((key) => !kSliders.includes(key))];
     for (const key of wanted) {
@@ -296,11 +297,7 @@ export class Controls {
 
   // Where the answer tips, by "hidden", "density" and the chip's keys.
   mark(marks: Map<string, Mark>): void {
-    for (const [name, slider] of this.network) {
-      slider.mark(marks.get(name));
-    }
-    for (const [key, { slider }] of this.sliders) {
-      slider.mark(marks.get(key));
-    }
+    this.network.forEach((slider, name) => slider.mark(marks.get(name)));
+    this.sliders.forEach(({ slider }, key) => slider.mark(marks.get(key)));
   }
 }

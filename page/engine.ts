@@ -78,7 +78,7 @@ const inline = (id: string): string => document.getElementById(id)!.textContent!
 export class Engine {
   private module?: WebAssembly.Module;
   private source = URL.createObjectURL(new Blob([inline("worker")], { type: "text/javascript" }));
-  private now = new Thread(() => this.start());
+  readonly now = new Thread(() => this.start());
   // What is filled in, in one thread or, where there are cores for it, two.
   private later = Array.from({ length: navigator.hardwareConcurrency > 1 ? 2 : 1 }, () => new Thread(() => this.start()));
 
@@ -90,9 +90,7 @@ export class Engine {
       worker.postMessage({ module: this.module });
     } else {
       worker.postMessage({ packed: inline("model") });
-      worker.addEventListener("message", ({ data }) => {
-        this.module ??= data.module;
-      });
+      worker.addEventListener("message", ({ data }) => (this.module ??= data.module));
     }
     if (this.weights) {
       worker.postMessage({ file: this.weights.file, bytes: this.weights.bytes });
@@ -103,9 +101,7 @@ export class Engine {
   // Weights of the user's own: every thread has them in its memory, and nobody else does.
   private weights?: { name: string; file: string; bytes: ArrayBuffer };
 
-  has_weights(name: string): boolean {
-    return this.weights?.name === name;
-  }
+  has_weights = (name: string): boolean => this.weights?.name === name;
 
   take_weights(name: string, bytes: ArrayBuffer): void {
     this.weights = { name, file: `/weights${name.slice(name.lastIndexOf(".")).toLowerCase()}`, bytes };
@@ -129,28 +125,15 @@ export class Engine {
     return this.now.call(...this.call_of(chip, changes, question));
   }
 
-  get starts(): number {
-    return this.now.starts;
-  }
+  about = (name: "page_numbers" | "page_chip_file", chip: string, changes: string[]): Promise<string | null> =>
+    this.now.call(name, [chip, changes.join("\n")], true);
+  chips = (): Promise<string | null> => this.later[0].call("page_chips", []);
 
-  about(name: "page_numbers" | "page_chip_file", chip: string, changes: string[]): Promise<string | null> {
-    return this.now.call(name, [chip, changes.join("\n")], true);
-  }
-
-  chips(): Promise<string | null> {
-    return this.later[0].call("page_chips", []);
-  }
-
-  ask_later(lane: number, chip: string, changes: string[], question: object): Promise<string | null> {
-    return this.later[lane % this.later.length].call(...this.call_of(chip, changes, question));
-  }
+  ask_later = (lane: number, chip: string, changes: string[], question: object): Promise<string | null> =>
+    this.later[lane % this.later.length].call(...this.call_of(chip, changes, question));
+  forget_later = (): void => this.later.forEach((thread) => thread.forget(60));
 
   // Of a text, whatever it is, and never dropped.
-  ask_text(chip: string, changes: string[], question: string): Promise<string | null> {
-    return this.aside.call("page_ask", [chip, changes.join("\n"), question]);
-  }
-
-  forget_later(): void {
-    this.later.forEach((thread) => thread.forget(60));
-  }
+  ask_text = (chip: string, changes: string[], question: string): Promise<string | null> =>
+    this.aside.call("page_ask", [chip, changes.join("\n"), question]);
 }

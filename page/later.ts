@@ -1,36 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is filled in after the answer: the least change of one number, and what 10 % more of each number is worth.
-import { Answer, ChipNumber, shown_plan } from "./answer";
+import { Answer, ChipNumber, key_name, share_text, shown_plan, time_of } from "./answer";
 import { Mark } from "./controls";
-import { Json, State, changes_of, question_of } from "./state";
-import { digits, el, grain_of, quantity, signed, svg, text_at } from "./dom";
+import { Json, State, changes_of, kMostBatch, kMostHidden, question_of } from "./state";
+import { el, grain_of, quantity, signed, svg, text_at, time_text } from "./dom";
 
+export type Ask = (question: Json) => Promise<Json>; // throws where it was overtaken
 export interface Remedy {
-  key: string; // "hidden", "density", or the chip's
+  key: string; // "hidden", "density", "batch", or the chip's
   from: number;
   to: number;
   time: number | null;
+  result?: HTMLElement; // where its time is shown
 }
+export const network_keys = ({ workload, weights }: State): string[] => ({ step: weights === "" ? ["hidden", "density"] : [], train: ["hidden", "batch"], layers: [] })[workload];
 
-const kNames: Record<string, string> = {
-  hidden: "hidden units", density: "density", "sm.count": "SMs", "registers.per_sm": "registers an SM",
-  "shared_memory.per_sm": "shared memory an SM", "l2.size": "L2", "sm.clock": "clock",
-};
-export const key_name = (key: string): string => kNames[key] ?? key;
+export const value_text = (key: string, value: number, numbers: Map<string, ChipNumber>): string =>
+  key === "hidden" || key === "batch" ? String(value) : key === "density" ? share_text(value) : quantity(value, numbers.get(key)?.unit ?? "");
 
-export function value_text(key: string, value: number, numbers: Map<string, ChipNumber>): string {
-  return key === "hidden" ? String(value) : key === "density" ? `${+(100 * value).toPrecision(3)}%` : quantity(value, numbers.get(key)?.unit ?? "");
-}
-
-// Of the answers to "fit" and to what_if backwards: each single change that does, smallest first.
+// Of the answers to "fit" and to what_if backwards: each single change that does.
 export function remedies_of(json: Json): Remedy[] {
   const of_fit = (json.to_fit ?? []).filter((one: Json) => one.change).map((one: Json): Remedy => ({ key: one.change, from: one.from, to: one.to, time: null }));
   const of_chip = [...(json.alone ?? []), ...(json.to_fit ?? []).filter((one: Json) => one.key)].filter((one: Json) => one.reached)
-    .map((one: Json): Remedy => ({ key: one.key, from: one.from, to: one.values[one.key], time: one.step_us ?? one.us ?? one.ms ?? null }));
+    .map((one: Json): Remedy => ({ key: one.key, from: one.from, to: one.values?.[one.key] ?? one.to, time: one.us ?? one.step_us ?? one.ms ?? null }));
   const limits = (json.limits ?? []).filter((one: Json) => one.what === "hidden" && one.largest > 0)
     .map((one: Json): Remedy => ({ key: "hidden", from: json.network.hidden, to: one.largest, time: null }));
-  const size = ({ from, to }: Remedy): number => Math.abs(Math.log(to / from));
-  return [...limits, ...of_fit, ...of_chip].filter(({ to, from }) => to > 0 && to !== from).sort((a, b) => size(a) - size(b));
+  return [...limits, ...of_fit, ...of_chip].filter(({ to, from }) => to > 0 && to !== from);
+}
+
+// The largest hidden size, density or batch with which it takes no longer than is wished: by bisection over quick answers,
+// then downwards with exact ones. In the form of what_if.
+export async function largest_within(key: string, state: State, ask: Ask): Promise<Json> {
+  const [grain, least, most] = key === "hidden" ? [32, 64, kMostHidden] : key === "batch" ? [1, 1, kMostBatch] : [0.001, 0.01, 1];
+  const value = (place: number): number => +(place * grain).toPrecision(6);
+  let time: number | null = null;
+  const reaches = async (place: number, quickly: boolean): Promise<boolean> => {
+    time = time_of(await ask(question_of({ ...state, [key]: value(place) }, "predict", quickly)), state);
+    return time !== null && time <= state.within;
+  };
+  let low = Math.round(least / grain) - 1, high = Math.round(most / grain) + 1;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    [low, high] = await reaches(middle, true) ? [middle, high] : [low, middle];
+  }
+  for (const last = low - 8; low > last && value(low) >= least; --low) {
+    if (await reaches(low, false)) {
+      return { alone: [{ key, from: state[key as "hidden"], to: value(low), reached: true, us: time }] };
+    }
+  }
+  return {};
+}
+
+// What a card's change leads to, of the answer to "fit".
+export function result_of(json: Json, state: State, unit: string): string {
+  const time = time_of(json, state), faster = json.instead && time_of(json.instead, state);
+  return !json.fits || time === null ? "" : `${time_text(time, unit)}${faster ? ` all on the chip, ${time_text(faster, unit)} with some weights read from L2` : ""}`;
 }
 
 export function marks_of(remedies: Remedy[], numbers: Map<string, ChipNumber>, fits: boolean): Map<string, Mark> {
@@ -40,32 +64,29 @@ export function marks_of(remedies: Remedy[], numbers: Map<string, ChipNumber>, f
   }));
 }
 
-export function render_least(root: HTMLElement, answer: Answer, remedies: Remedy[] | null, wish: string, apply: (remedy: Remedy) => void): void {
-  if (remedies === null) {
-    root.replaceChildren(el("p", { class: "pending" }, "Looking for the smallest change of each number\u2026"));
-    return;
-  }
-  const wanted = remedies.filter(({ from, to, key }) => wish !== "" || !answer.fits || (to < from && key !== "hidden" && key !== "density"));
-  const intro = wish !== "" ? `Each of these alone ${wish}.`
-    : answer.fits ? "It stays on the chip. This little of each number alone would still do." : "Each of these alone makes it stay on the chip.";
-  root.replaceChildren(wanted.length === 0
-    ? el("p", { class: "empty" }, wish !== "" ? `No single number ${wish}.` : "No single change within the chip's possible numbers.")
-    : el("p", { class: "caption" }, intro),
-    el("ul", { class: "remedies" }, ...wanted.map((remedy) => {
-      const percent = 100 * (remedy.to / remedy.from - 1);
-      return el("li", {}, el("button", { type: "button", class: "remedy", click: () => apply(remedy) },
-        el("span", { class: "to" }, `${value_text(remedy.key, remedy.to, answer.numbers)} `, el("span", { class: "key" }, remedy.key === "density" ? "density" : key_name(remedy.key))),
-        el("span", { class: "from" }, `instead of ${value_text(remedy.key, remedy.from, answer.numbers)}`),
-        el("span", { class: "number" }, `${signed(percent)}\u202f%`)));
-    })));
+// Smallest changes first; of what fits (`is_spare`) those that take something away from the chip.
+export function render_least(root: HTMLElement, answer: Answer, remedies: Remedy[], intro: string, searched: string, is_spare: boolean, apply: (remedy: Remedy) => void): void {
+  const is_network = ({ key }: Remedy): boolean => network_keys(answer.state).includes(key);
+  const size = ({ from, to }: Remedy): number => Math.abs(Math.log(to / from));
+  const card = (remedy: Remedy): HTMLElement => {
+    const { key, from, to, time } = remedy;
+    remedy.result = el("span", { class: "from" }, time === null ? "" : time_text(time, answer.unit));
+    return el("li", {}, el("button", { type: "button", class: "remedy", click: () => apply(remedy) },
+      el("span", { class: "to" }, `${value_text(key, to, answer.numbers)} `, el("span", { class: "key" }, key_name(key))),
+      el("span", { class: "from" }, `instead of ${value_text(key, from, answer.numbers)}`),
+      el("span", { class: "number" }, `${signed(100 * (to / from - 1))}\u202f%`), remedy.result));
+  };
+  const list = (title: string, of: Remedy[]): HTMLElement | false => of.length > 0 &&
+    el("section", {}, el("h3", {}, title), el("ul", { class: "remedies" }, ...of.sort((a, b) => size(a) - size(b)).map(card)));
+  root.replaceChildren(el("p", { class: "caption" }, intro),
+    el("div", { class: "remedy-lists" }, list("Change the network", remedies.filter((one) => is_network(one) && !is_spare)),
+      list("Change the chip", remedies.filter((one) => !is_network(one) && !(is_spare && one.to > one.from)))),
+    searched === "" ? "" : el("p", { class: "pending", role: "status" }, searched));
 }
 
 // ---- worth ----------------------------------------------------------------------------------------------------------
 
-export interface Worth {
-  key: string;
-  percent: number; // of the time
-}
+export interface Worth { key: string; percent: number } // of the time
 
 // Numbers that a planner may buy come first, then what is measured of the hardware.
 export function worth_keys(numbers: Map<string, ChipNumber>, state: State): string[] {
@@ -75,13 +96,9 @@ export function worth_keys(numbers: Map<string, ChipNumber>, state: State): stri
   return [...first, ...rest].filter((key) => numbers.has(key));
 }
 
-export async function worth_of(key: string, state: State, time: number, ask: (changes: string[], question: Json) => Promise<Json | null>): Promise<Worth | null | "none"> {
-  const answer = await ask([...changes_of(state), `${key}=+10%`], question_of(state, "predict"));
-  if (answer === null) {
-    return null;
-  }
-  const changed = answer.step_us && state.workload === "step" ? answer.step_us : answer.us ?? answer.ms;
-  return changed > 0 ? { key, percent: 100 * (changed / time - 1) } : "none";
+export async function worth_of(key: string, state: State, time: number, ask: (changes: string[], question: Json) => Promise<Json>): Promise<Worth | null> {
+  const changed = time_of(await ask([...changes_of(state), `${key}=+10%`], question_of(state, "predict")), state) ?? 0;
+  return changed > 0 ? { key, percent: 100 * (changed / time - 1) } : null;
 }
 
 export function render_worth(root: HTMLElement, answer: Answer, found: Worth[], asked: number, all: number): void {
@@ -103,7 +120,7 @@ export function render_worth(root: HTMLElement, answer: Answer, found: Worth[], 
     ];
   });
   root.replaceChildren(
-    el("p", { class: "caption" }, asked < all ? `10 % more of each number: ${asked} of ${all} asked` : `What 10 % more of each number changes of ${digits(plan.time)} ${answer.unit}`),
+    el("p", { class: "caption" }, asked < all ? `10\u202f% more of each number: ${asked} of ${all} asked` : `What 10\u202f% more of each number changes of ${time_text(plan.time, answer.unit)}`),
     largest.length > 0 ? svg("svg", { viewBox: `0 0 ${width} ${largest.length * row + 4}`, role: "img", "aria-label": largest.map(({ key, percent }) => `${key} ${percent.toFixed(1)} %`).join(", ") },
       ...bars, svg("line", { x1: middle, x2: middle, y1: 0, y2: largest.length * row, class: "tick" })) : "");
 }
@@ -120,10 +137,10 @@ export function map_values(number: ChipNumber): number[] {
 }
 
 // A row of the map: of each value across, whether the network stays on the chip.
-export async function map_row([across, up]: Pair, value: number, values: number[], numbers: Map<string, ChipNumber>, state: State, ask: (question: Json) => Promise<Json | null>): Promise<string[] | null> {
+export async function map_row([across, up]: Pair, value: number, values: number[], numbers: Map<string, ChipNumber>, state: State, ask: Ask): Promise<string[]> {
   const text = (key: string, of: number): string => quantity(of, numbers.get(key)!.unit);
   const json = await ask({ ...question_of(state, "sweep", true), ...(state.workload === "step" ? { tier: "shared_memory" } : {}), axis: [{ [up]: [text(up, value)] }, { [across]: values.map((one) => text(across, one)) }] });
-  return json && json.rows.map((row: Json) => (row.fits ? "fits" : "lacks"));
+  return (json.rows ?? []).map((row: Json) => (row.fits ? "fits" : "lacks"));
 }
 
 export function render_map(root: HTMLElement, [across, up]: Pair, numbers: Map<string, ChipNumber>, rows: Map<number, string[]>, apply: (values: Map<string, number>) => void): void {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: a state from the address, an answer of the model's thread, pictures of the answer.
-import { Answer, ChipNumber, read_answer, size_of, sentence_of, shown_plan, without_plan } from "./answer";
+import { Answer, ChipNumber, chip_text, is_good, key_name, read_answer, size_of, sentence_of, without_plan } from "./answer";
 import { render_chip } from "./chip";
 import { render_compare } from "./compare";
 import { Controls, chip_word, kSliders } from "./controls";
-import { amount, capital, download, el, quantity } from "./dom";
+import { amount, capital, download, el, quantity, svg, text_at, time_text } from "./dom";
 import { Engine } from "./engine";
-import { Pair, Remedy, Worth, key_name, map_row, map_values, marks_of, remedies_of, render_least, render_map, render_worth, value_text, worth_keys, worth_of } from "./later";
+import { Ask, Pair, Remedy, Worth, largest_within, map_row, map_values, marks_of, network_keys, remedies_of, render_least, render_map, render_worth, result_of, value_text, worth_keys, worth_of } from "./later";
 import { render_plans } from "./plans";
-import { Json, State, address_of, changes_of, command_of, kMostNeurons, neurons_of, question_of, read_address } from "./state";
+import { Json, State, address_of, changes_of, command_of, kMostNeurons, kVaried, neurons_of, question_of, read_address, target_of } from "./state";
 import { render_step } from "./step";
 import { Row, Sweep, read_rows } from "./sweep";
 import { Frontier, Other, Where, frontier_of, order_of, others_of, sample_column } from "./where";
@@ -21,8 +21,7 @@ let raw = ""; // the answer's JSON, as the model wrote it
 let others: { family: string; why: string }[] = [];
 let frontier: Frontier | undefined;
 let other_chips: Other[] = [];
-let remedies: Remedy[] | null = null;
-const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip
+const own_numbers = new Map<string, Map<string, ChipNumber>>(); // by chip and changes
 
 // ---- the page's parts -----------------------------------------------------------------------------------------------
 
@@ -33,6 +32,7 @@ const note = el("span", { id: "note", hidden: true });
 const progress = el("progress", { "aria-label": "The model plans", hidden: true }); // how far it is, it does not say
 const told = el("span", { class: "told", role: "status" });
 const cards: HTMLElement[] = [];
+const button = (text: string, click: () => void): HTMLElement => el("button", { type: "button", click }, text);
 
 function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
   const body = el("div", { class: "body" });
@@ -43,15 +43,15 @@ function card(id: string, title: string, ...tools: HTMLElement[]): HTMLElement {
   return body;
 }
 
-const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: Math.max(0, parseFloat(wish.value) || 0) }, false) });
+const wish: HTMLInputElement = el("input", { type: "text", inputmode: "decimal", id: "wish", size: 5, change: () => change({ within: wish.value.trim() === "" ? 0 : parseFloat(wish.value) > 0 ? parseFloat(wish.value) : state.within }, false) });
 const wish_unit = el("span", {});
 const step = card("step", "The step");
+const least = card("least", "What would make it stay on the chip?", el("span", { class: "wish" }, el("label", { for: "wish" }, "\u2026take at most "), wish, wish_unit));
 const compare = card("compare", "A and B");
 const where_body = card("where", "Where you sit");
 const chip = card("chip", "The chip");
 const plans = card("plans", "Plans");
-const least = card("least", "Least change", el("span", { class: "wish" }, el("label", { for: "wish" }, "or a time of at most "), wish, wish_unit));
-const worth = card("worth", "Worth");
+const worth = card("worth", "What 10\u202f% more of each number changes");
 const map_keys: Pair = ["shared_memory.per_sm", "registers.per_sm"];
 const map_selects = map_keys.map((key, i) => el("select", { "aria-label": `Number ${i === 0 ? "across" : "up"}`, change: (event) => {
   map_keys[i] = (event.target as HTMLSelectElement).value;
@@ -67,33 +67,27 @@ const sweep = new Sweep(sweep_body, async (question) => JSON.parse((await engine
 app.append(
   el("header", { id: "top" }, el("h1", {}, "onchip"),
     el("nav", { "aria-label": "Share and save" },
-      button("Copy link", () => copy(link(), "link")),
+      button("Copy link", () => copy(location.href.split("#")[0] + address_of(state), "link",
+        location.protocol === "file:" ? " It works where this file lies at the same place; \u201cSave page\u201d makes a copy to send." : "")),
       button("Copy command", () => copy(command_of(state), "command")),
-      button("Pin as A", () => change({ than: address_of(state, true) }, false)),
-      button("JSON", () => download("onchip.json", "application/json", raw)),
-      button("Chip file", save_chip), button("This page", save_page), told)),
+      button("Compare: keep this as A", () => change({ than: address_of(state, true) }, false)),
+      button("Save answer", () => download("onchip.json", "application/json", raw)),
+      button("Save chip", save_chip), button("Save page", save_page))),
   el("main", {}, form,
-    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note, progress), el("div", { id: "cards" }, ...cards))));
+    el("div", { id: "answer" }, sentence, problem, el("p", { id: "command" }, command, note, progress), el("div", { id: "cards" }, ...cards))),
+  told);
 
-// Of a file the folder is nobody else's business.
-function link(): string {
-  const place = location.protocol === "file:" ? location.pathname.split("/").pop()! : location.origin + location.pathname;
-  return place + address_of(state);
-}
-
-function button(text: string, click: () => void): HTMLElement {
-  return el("button", { type: "button", click }, text);
-}
-
+let telling = 0;
 function tell(text: string): void {
   told.textContent = text;
-  setTimeout(() => (told.textContent = ""), 2500);
+  clearTimeout(telling);
+  telling = window.setTimeout(() => (told.textContent = ""), 2000 + 50 * text.length);
 }
 
-async function copy(text: string, what: string): Promise<void> {
+async function copy(text: string, what: string, more = ""): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    tell(`The ${what} is copied.`);
+    tell(`The ${what} is copied.${more}`);
   } catch {
     window.prompt(capital(what), text);
   }
@@ -114,31 +108,31 @@ function save_page(): void {
   download("onchip.html", "text/html", `<!DOCTYPE html>\n${copied.outerHTML}`);
 }
 
-// With the styles that it has here, so that it looks alike anywhere. A PNG has two pixels for each.
+// With a title, a margin, and the styles that it has here, so that it looks alike anywhere. A PNG has two pixels for each.
+const kPainted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font", "text-anchor"];
 async function save_picture(id: string, as_png: boolean): Promise<void> {
   const shown = document.querySelector<SVGSVGElement>(`#${id} .body svg`);
-  if (!shown) {
+  if (!shown || !answer) {
     return;
   }
-  const copied = shown.cloneNode(true) as SVGElement;
-  const elements = shown.querySelectorAll<SVGElement>("*");
+  const copied = shown.cloneNode(true) as SVGElement, elements = shown.querySelectorAll("*");
   copied.querySelectorAll<SVGElement>("*").forEach((one, i) => {
     const style = getComputedStyle(elements[i]);
-    for (const name of ["fill", "stroke", "stroke-width", "font", "opacity", "text-anchor"]) {
-      one.style.setProperty(name, style.getPropertyValue(name));
-    }
+    kPainted.forEach((name) => one.style.setProperty(name, style.getPropertyValue(name)));
   });
-  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  const { width, height } = shown.viewBox.baseVal, paper = getComputedStyle(shown.closest(".card")!).backgroundColor;
-  copied.setAttribute("width", String(width));
-  copied.setAttribute("height", String(height));
-  copied.style.background = paper;
+  const { color, fontFamily } = getComputedStyle(document.body), paper = getComputedStyle(shown.closest(".card")!).backgroundColor;
+  const title = `${document.getElementById(`${id}-title`)!.textContent}${id === "map" ? `: ${shown.getAttribute("aria-label")}` : ""}`, of = `${answer.title} on ${chip_text(answer)}`;
+  const margin = 24, head = 44, { x, y, width: drawn, height: down } = shown.getBBox(), least = shown.viewBox.baseVal;
+  const width = Math.ceil(Math.max(least.width - Math.min(0, x), drawn, 7.5 * of.length, 8.5 * title.length) + 2 * margin), height = Math.ceil(Math.max(least.height, y + down) + head + 2 * margin);
+  const picture = new XMLSerializer().serializeToString(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, style: `background: ${paper}; fill: ${color}; font: 13px ${fontFamily.replace(/"/g, "'")}` },
+    text_at(margin, margin + 12, title, { "font-weight": 700 }), text_at(margin, margin + 30, of),
+    svg("g", { transform: `translate(${margin - Math.min(0, x)} ${margin + head})` }, ...copied.childNodes)));
   if (!as_png) {
-    download(`onchip-${id}.svg`, "image/svg+xml", copied.outerHTML);
+    download(`onchip-${id}.svg`, "image/svg+xml", picture);
     return;
   }
   const image = new Image(), canvas = el("canvas", { width: 2 * width, height: 2 * height }), drawing = canvas.getContext("2d")!;
-  image.src = `data:image/svg+xml,${encodeURIComponent(copied.outerHTML)}`;
+  image.src = `data:image/svg+xml,${encodeURIComponent(picture)}`;
   await image.decode();
   drawing.fillStyle = paper;
   drawing.fillRect(0, 0, canvas.width, canvas.height);
@@ -175,7 +169,7 @@ function go_to(row: Row): void {
 let is_first_of_movement = true;
 function change(to: Partial<State>, is_moving: boolean): void {
   const is_other_network = to.hidden !== undefined || to.density !== undefined || to.workload !== undefined;
-  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...to };
+  state = { ...state, ...(is_other_network ? { weights: "" } : {}), ...(to.workload && to.workload !== state.workload ? { than: "" } : {}), ...to };
   if (state.than === address_of(state, true)) {
     tell("It is A. Change anything to compare.");
   }
@@ -189,25 +183,28 @@ function change(to: Partial<State>, is_moving: boolean): void {
   update();
 }
 
+// A click into a number selects all of it, a second one a place in it.
+let entered: EventTarget | null = null;
+addEventListener("pointerdown", ({ target }) => (entered = target === document.activeElement ? null : target));
+addEventListener("click", ({ target }) => target === entered && target instanceof HTMLInputElement && target.inputMode === "decimal" && target.select());
 addEventListener("pointerup", () => (is_first_of_movement = true));
 addEventListener("popstate", () => {
   state = read_address(location.hash);
   update();
 });
 
-async function numbers_of(name: string): Promise<Map<string, ChipNumber> | null> {
-  const known = own_numbers.get(name);
+async function numbers_of(name: string, changes: string[] = []): Promise<Map<string, ChipNumber> | null> {
+  const key = [name, ...changes].join("\n"), known = own_numbers.get(key);
   if (known) {
     return known;
   }
-  const text = await engine.about("page_numbers", name, []);
-  const json = text ? JSON.parse(text) : { error: "" };
+  const json = JSON.parse((await engine.about("page_numbers", name, changes)) ?? '{"error": ""}');
   if (json.error !== undefined) {
     refuse(json.error);
     return null;
   }
   const numbers = new Map<string, ChipNumber>(json.keys.map((number: ChipNumber) => [number.key, number]));
-  own_numbers.set(name, numbers);
+  own_numbers.set(key, numbers);
   return numbers;
 }
 
@@ -216,7 +213,6 @@ function refuse(text: string): void {
   problem.hidden = text === "";
 }
 
-let controls_of = "";
 let asked = 0;
 async function update(): Promise<void> {
   const mine = ++asked;
@@ -227,14 +223,11 @@ async function update(): Promise<void> {
   if (mine !== asked || !numbers) {
     return;
   }
-  if (controls_of !== state.chip) {
-    controls_of = state.chip;
-    controls.set_numbers(numbers);
-  }
-  const lacks_weights = state.weights !== "" && !engine.has_weights(state.weights);
-  const of = lacks_weights ? { ...state, weights: "" } : state;
+  controls.set_numbers(numbers);
+  const of = engine.has_weights(state.weights) ? state : { ...state, weights: "" };
   clearTimeout(exact_timer);
   document.body.classList.add("waiting");
+  old(true, "step", "chip", "plans", "least", "compare", "worth", "map");
   clearInterval(progress_timer);
   progress.hidden = of.workload !== "layers";
   if (of.workload === "layers") {
@@ -271,24 +264,30 @@ let progress_timer = 0;
 // The network whose mask the thread knows. Until it does, and while something moves, rows have their expected lengths.
 let exact = "";
 let exact_timer = 0;
-const key_of = ({ cell, hidden, density, precision }: State): string => JSON.stringify([cell, hidden, density, precision, engine.starts]);
+const key_of = ({ cell, hidden, density, precision }: State): string => JSON.stringify([cell, hidden, density, precision, engine.now.starts]);
 
-// False where it was overtaken, or refused.
+// What still shows the answer before is dimmed.
+const old = (is: boolean, ...ids: string[]): void => ids.forEach((id) => document.getElementById(id)!.classList.toggle("old", is));
+
+// False where it was overtaken, or refused. Where the answer's weights do not stay on the chip, a slower plan's may.
 async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: number, quickly: boolean): Promise<boolean> {
-  const text = await engine.ask(of.chip, changes_of(of), question_of(of, "rank", quickly), of.workload === "layers" ? 4000 : 150);
-  if (text === null || mine !== asked) {
+  const ask = (question: object): Promise<string | null> => engine.ask(of.chip, changes_of(of), question, of.workload === "layers" ? 4000 : 150);
+  const text = await ask(question_of(of, "rank", quickly)), json = JSON.parse(text ?? "{}");
+  const kept = mine === asked && of.workload === "step" && json.fits === false && !quickly
+    ? await ask({ ...question_of(of, "predict"), constraints: { tier: "shared_memory" } }) : "{}";
+  if (text === null || kept === null || mine !== asked) {
     return false;
   }
   clearInterval(progress_timer);
   progress.hidden = true;
-  const json = JSON.parse(text);
   if (json.error !== undefined) {
     refuse(json.error);
     sentence.textContent = "No answer.";
+    sentence.classList.remove("checking");
     return false;
   }
-  const changed = of.set.size > 0 ? await changed_numbers(of) : numbers;
-  if (mine !== asked) {
+  const changed = of.set.size > 0 ? await numbers_of(of.chip, changes_of(of)) : numbers;
+  if (mine !== asked || !changed) {
     return false;
   }
   refuse(state.weights !== of.weights ? `An address holds no files: drop ${state.weights} on the page. This is a generated mask's answer.` : "");
@@ -297,18 +296,13 @@ async function ask_and_show(of: State, numbers: Map<string, ChipNumber>, mine: n
     controls.update(state);
   }
   document.body.classList.remove("waiting");
-  note.textContent = "Rows at their expected lengths; those of the mask follow.";
+  note.textContent = "A quick estimate; the exact answer follows.";
   note.hidden = !quickly;
   raw = text;
   others = without_plan(json);
-  answer = read_answer(json, of, changed);
+  answer = read_answer(json, of, changed, quickly, JSON.parse(kept));
   show();
   return true;
-}
-
-async function changed_numbers(of: State): Promise<Map<string, ChipNumber>> {
-  const json = JSON.parse((await engine.about("page_numbers", of.chip, changes_of(of))) ?? "{}");
-  return new Map((json.keys ?? []).map((number: ChipNumber) => [number.key, number]));
 }
 
 function show(): void {
@@ -316,7 +310,9 @@ function show(): void {
     return;
   }
   sentence.textContent = sentence_of(answer);
-  sentence.dataset.fits = String(shown_plan(answer)?.fits ?? false);
+  sentence.dataset.fits = String(is_good(answer));
+  sentence.classList.toggle("checking", answer.is_quick);
+  old(false, "step", "chip", "plans");
   document.title = `${answer.title} on ${answer.chip} \u2013 onchip`;
   document.querySelector("#step-title")!.textContent = { step: "The step", train: "The iteration", layers: "All images" }[state.workload];
   wish_unit.textContent = ` ${state.workload === "layers" ? "ms" : "\u00b5s"}`;
@@ -333,9 +329,7 @@ function place(): void {
   document.getElementById("compare")!.hidden = state.than === "";
   if (has_where && answer) {
     const wanted = frontier_of(state);
-    if (wanted.key !== frontier?.key) {
-      frontier = wanted;
-    }
+    frontier = wanted.key === frontier?.key ? frontier : wanted;
     const wanted_others = others_of(state);
     if (wanted_others.some((one, i) => one.frontier.key !== other_chips[i]?.frontier.key)) {
       other_chips = wanted_others;
@@ -352,114 +346,114 @@ function fill_in(of: State, to: Answer, own: Map<string, ChipNumber>): void {
   const mine = ++filling;
   clearTimeout(timer);
   engine.forget_later();
-  remedies = null;
-  render_least(least, to, remedies, "", apply);
   controls.mark(new Map());
   // A moment later: while something moves these questions would be overtaken at once.
   timer = window.setTimeout(() => fill_all(mine, of, to, own), 120);
 }
 
+const kOvertaken = Symbol("overtaken"); // what a question throws whose answer nobody waits for any more
+type AskOf = (changes: string[], question: Json) => Promise<Json>;
+type AskChip = (chip: string, changes: string[], question: Json) => Promise<Json>;
 async function fill_all(mine: number, of: State, to: Answer, own: Map<string, ChipNumber>): Promise<void> {
-  const ask_in = (lane: number) => async (chip_name: string, changes: string[], question: Json): Promise<Json | null> => {
+  const ask_in = (lane: number): AskChip => async (chip_name, changes, question) => {
     const text = mine === filling ? await engine.ask_later(lane, chip_name, changes, question) : null;
-    return text === null || mine !== filling ? null : JSON.parse(text);
+    if (text === null || mine !== filling) {
+      throw kOvertaken;
+    }
+    return JSON.parse(text);
   };
-  const ask = (lane: number) => (question: Json): Promise<Json | null> => ask_in(lane)(of.chip, changes_of(of), question);
-  await Promise.all([
-    fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
-    fill_least(of, to, ask(1)).then(() => fill_worth(mine, of, to, own, (changes, question) => ask_in(1)(of.chip, changes, question)))
-      .then(() => fill_map(mine, of, to, ask(1))),
-  ]);
-  if (mine === filling) {
+  const ask: AskOf = (changes, question) => ask_in(1)(of.chip, changes, question);
+  try {
+    await Promise.all([
+      fill_compare(of, to, ask_in(0)), fill_where(of, to, ask_in(0)),
+      fill_least(of, to, ask).then(() => fill_worth(of, to, own, ask)).then(() => fill_map(of, to, (question) => ask(changes_of(of), question))),
+    ]);
     document.body.dataset.filled = String(mine);
+  } catch (problem) {
+    if (problem !== kOvertaken) {
+      throw problem;
+    }
   }
 }
 
-async function fill_compare(of: State, to: Answer, ask: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
-  if (of.than === "") {
+async function fill_compare(of: State, to: Answer, ask: AskChip): Promise<void> {
+  const than = read_address(of.than), numbers = of.than === "" ? null : await numbers_of(than.chip);
+  if (!numbers) {
     return;
   }
-  const than = read_address(of.than);
   const json = await ask(than.chip, changes_of(than), question_of(than, "rank"));
-  if (json && json.error === undefined) {
-    const a = read_answer(json, than, to.numbers);
-    render_compare(compare, a, to, () => change({ ...than, than: address_of(of, true) }, false), () => change({ than: "" }, false));
+  if (json.error === undefined) {
+    old(false, "compare");
+    render_compare(compare, read_answer(json, than, numbers), to, () => change({ ...than, than: address_of(of, true) }, false), () => change({ than: "" }, false));
   }
 }
 
-async function fill_where(of: State, to: Answer, ask_chip: (chip: string, changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_where(of: State, to: Answer, ask_chip: AskChip): Promise<void> {
   if (of.workload === "layers" || !frontier) {
     return;
   }
   const own = { chip: of.chip, frontier, changes: changes_of(of) }, all = other_chips;
   for (const { chip, frontier: one, changes } of [own, ...all.map((other) => ({ ...other, changes: [] }))]) {
-    for (const column of order_of(one.columns)) {
-      if (!one.largest.has(column)) {
-        if (!(await sample_column(one, of, column, (question) => ask_chip(chip, changes, question)))) {
-          return;
-        }
-        where.render(of, own.frontier, all, to.chip);
-      }
+    for (const column of [...order_of(one.columns)].filter((column) => !one.largest.has(column))) {
+      await sample_column(one, of, column, (question) => ask_chip(chip, changes, question));
+      where.render(of, own.frontier, all, to.chip);
     }
   }
 }
 
-async function fill_least(of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
-  const wish_text = of.within > 0 ? `takes at most ${of.within} ${to.unit}` : "";
-  const limit = { step: "step_us", train: "us", layers: "ms" }[of.workload];
-  const question = of.within > 0
-    ? { ...question_of(of, "what_if"), target: [`${limit}<=${of.within}`], vary: ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"] }
-    : of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
-    : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit");
-  const json = await ask(question);
-  if (json === null) {
+async function fill_least(of: State, to: Answer, ask_changed: AskOf): Promise<void> {
+  const ask: Ask = (question) => ask_changed(changes_of(of), question);
+  const found: Remedy[] = [], on_chip = of.workload === "step" ? "makes room for all weights on the chip" : "makes it fit on the chip";
+  const fastest = Math.min(...to.plans.flatMap(({ floor, time }) => [floor ?? Infinity, time ?? Infinity]));
+  let intro = to.fits ? "It stays on the chip. This little of each number alone would still do." : `Each of these alone ${on_chip}.`;
+  let problem_text = "";
+  const draw = (searched: string): void => {
+    old(false, "least");
+    document.querySelector("#least-title")!.textContent = of.within > 0 ? "What would make it\u2026" : `${to.fits ? "How little would still keep it" : "What would make it stay"} on the chip?`;
+    render_least(least, to, found, searched === "" && found.length === 0 ? problem_text || "No single change within the possible numbers." : intro, searched, to.fits && of.within === 0, (remedy) => change(changed_by(remedy), false));
+  };
+  const changed_by = ({ key, to: value }: Remedy): Partial<State> =>
+    network_keys(state).includes(key) ? { [key]: value } : { set: new Map([...of.set, [key, value_text(key, value, to.numbers)]]) };
+  if (of.within > 0) {
+    const wished = time_text(of.within, to.unit), keys = [...network_keys(of), ...kVaried];
+    intro = `${of.within < fastest && to.plans.some(({ floor }) => floor) ? `${wished} is below the floor of ${time_text(fastest, to.unit)} on this chip: no plan reaches it; a smaller network or another chip does. ` : ""}${(to.plans[0]?.time ?? Infinity) <= of.within ? "It does so already. " : ""}With each of these alone it takes at most ${wished}.`;
+    for (const [i, key] of keys.entries()) {
+      draw(`Searching ${key_name(key)}: number ${i + 1} of ${keys.length}\u2026`);
+      const json = network_keys(of).includes(key) ? await largest_within(key, of, ask)
+        : await ask({ ...question_of(of, "what_if"), target: [target_of(of)], vary: [key] });
+      problem_text = json.error ? capital(json.error) : problem_text;
+      found.push(...remedies_of(json));
+    }
+    draw("");
     return;
   }
-  if (json.error !== undefined) {
-    least.replaceChildren(el("p", { class: "empty" }, capital(json.error)));
-    return;
-  }
-  if (json.fits === true && !to.fits) {
-    to.fits = true; // with a plan that is slower than the answer's
-    show();
-    least.replaceChildren(el("p", { class: "empty" }, "A plan keeps all weights on the chip. The one that reads some from L2 is predicted to be faster."));
-    return;
-  }
-  remedies = remedies_of(json);
-  render_least(least, to, remedies, wish_text, apply);
-  if (of.within === 0) {
-    controls.mark(marks_of(remedies, to.numbers, to.fits));
+  draw("Searching the smallest change of each number\u2026");
+  const json = await ask(of.weights !== "" && to.fits ? { ...question_of(of, "what_if"), vary: ["sm.count", "registers.per_sm", "shared_memory.per_sm"] }
+    : to.fits && of.workload !== "layers" ? { ...question_of(of, "what_if"), target: [`hidden=${of.hidden}`] } : question_of(of, "fit"));
+  problem_text = json.error ? capital(json.error) : "";
+  found.push(...remedies_of(json));
+  controls.mark(marks_of(found, to.numbers, to.fits));
+  draw("");
+  for (const remedy of of.workload === "layers" || of.weights !== "" ? [] : found.filter(({ result, time }) => result && time === null)) {
+    const changed = { ...of, ...changed_by(remedy) };
+    remedy.result!.textContent = result_of(await ask_changed(changes_of(changed), question_of(changed, "fit")), of, to.unit);
   }
 }
 
-function apply(remedy: Remedy): void {
-  if (remedy.key === "hidden" || remedy.key === "density") {
-    change({ [remedy.key]: remedy.to }, false);
-  } else {
-    const set = new Map(state.set);
-    set.set(remedy.key, value_text(remedy.key, remedy.to, answer!.numbers));
-    change({ set }, false);
-  }
-}
-
-async function fill_worth(mine: number, of: State, to: Answer, own: Map<string, ChipNumber>, ask: (changes: string[], question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_worth(of: State, to: Answer, own: Map<string, ChipNumber>, ask: AskOf): Promise<void> {
   const time = to.plans[0]?.time ?? null;
   const found: Worth[] = [];
   const keys = time === null ? [] : worth_keys(own, of);
+  old(false, "worth");
   render_worth(worth, to, found, 0, keys.length);
   for (const [i, key] of keys.entries()) {
     const one = await worth_of(key, of, time!, ask);
-    if (one === null || mine !== filling) {
-      return;
-    }
-    if (one !== "none") {
-      found.push(one);
-    }
+    found.push(...(one ? [one] : []));
     render_worth(worth, to, found, i + 1, keys.length);
   }
 }
 
-async function fill_map(mine: number, of: State, to: Answer, ask: (question: Json) => Promise<Json | null>): Promise<void> {
+async function fill_map(of: State, to: Answer, ask: Ask): Promise<void> {
   const [across, up] = map_keys, numbers = to.numbers, rows = new Map<number, string[]>();
   const put = (values: Map<string, number>): void =>
     change({ set: new Map([...state.set, ...[...values].map(([key, value]): [string, string] => [key, quantity(value, numbers.get(key)!.unit)])]) }, false);
@@ -467,9 +461,10 @@ async function fill_map(mine: number, of: State, to: Answer, ask: (question: Jso
   const middle = Math.floor(lines.length / 2); // the chip's own number first, then what is near
   for (const line of [...lines].sort((a, b) => Math.abs(lines.indexOf(a) - middle) - Math.abs(lines.indexOf(b) - middle))) {
     render_map(map, map_keys, numbers, rows, put);
-    const found = mine === filling ? await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask) : null;
-    if (found === null) {
-      return;
+    old(false, "map");
+    const found = await map_row([across, up], line, values, numbers, { ...of, weights: "" }, ask);
+    if (line === numbers.get(up)!.value) {
+      found[values.indexOf(numbers.get(across)!.value)] = to.fits ? "fits" : "lacks"; // not quickly, as all others
     }
     rows.set(line, found);
   }
@@ -505,19 +500,11 @@ async function take_file(file: File): Promise<void> {
 addEventListener("dragover", (event) => event.preventDefault());
 addEventListener("drop", (event) => {
   event.preventDefault();
-  const file = event.dataTransfer?.files[0];
-  if (file) {
-    take_file(file);
-  }
+  [...(event.dataTransfer?.files ?? [])].forEach(take_file);
 });
 
 // After the first answer, because all chips' files are read for it.
 Promise.race([update(), new Promise((done) => setTimeout(done, 1500))]).then(async () => controls.set_chips(JSON.parse((await engine.chips()) ?? "[]")));
 
 // For whoever scripts the page, and its tests: questions as in model/ask/ask.hpp.
-Object.assign(globalThis, {
-  onchip: {
-    ask: (name: string, changes: string[], question: string) => engine.ask_text(name, changes, question),
-    touch: () => history.replaceState(null, "", address_of(state)),
-  },
-});
+Object.assign(globalThis, { onchip: { ask: engine.ask_text, touch: () => history.replaceState(null, "", address_of(state)) } });

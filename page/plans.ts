@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every family and library with its time, its interval, and why it lost. A click shows that plan in all pictures.
 import { scaleLog } from "d3-scale";
-import { Answer, family_text, shown_plan, time_text } from "./answer";
-import { capital, el, svg } from "./dom";
+import { Answer, family_text, shown_plan } from "./answer";
+import { capital, el, svg, time_text } from "./dom";
 
 const sentence_case = (why: string): string => (why.startsWith("cu") ? why : capital(why));
 const name_of = (family: string): string => (family_text(family).startsWith("cu") ? family_text(family) : capital(family_text(family)));
@@ -18,7 +18,7 @@ export function render_plans(root: HTMLElement, answer: Answer, others: { family
   const rows = plans.map((plan, i) => el("li", {},
     el("button", { type: "button", "aria-pressed": String(plan === shown), class: "plan", click: () => show(i === 0 ? "" : plan.family), title: plan.text },
       el("span", { class: "name" }, name_of(plan.family)),
-      el("span", { class: "number" }, time_text(plan, answer.unit)),
+      el("span", { class: "number" }, plan.time === null ? "does not run" : time_text(plan.time, answer.unit)),
       plan.time === null ? null : svg("svg", { viewBox: `0 0 ${width} 16`, "aria-hidden": "true", class: "range" },
         svg("line", { x1: 0, x2: width, y1: 8, y2: 8, class: "rail" }),
         svg("line", { x1: x(plan.low), x2: x(plan.high), y1: 8, y2: 8, class: plan.fits ? "interval fits" : "interval" }),

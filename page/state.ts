@@ -54,6 +54,15 @@ function whole(text: string, least: number, most: number, otherwise: number): nu
 
 const one_of = (text: string, words: string[], otherwise: string): string => (words.includes(text) ? text : otherwise);
 
+// Of each word of an address the value that it says, or what was there otherwise.
+const up_to = (most: number) => (text: string, otherwise: number): number => whole(text, 1, most, otherwise);
+const kReaders: Record<string, (text: string, otherwise: any) => any> = {
+  chip: (text, otherwise) => text || otherwise, network: (text, otherwise) => text || otherwise, weights: String, family: String, than: String,
+  cell: (text, otherwise) => one_of(text, kCells, otherwise), precision: (text, otherwise) => one_of(text, kPrecisions, otherwise), density: share, alive: share,
+  hidden: up_to(kMostHidden), batch: up_to(1024), layers: up_to(64), steps: up_to(100000), images: up_to(10000000),
+  within: (text) => Math.max(0, parseFloat(text) || 0),
+};
+
 // Never throws: what an address says wrongly is as usual. Unknown words are left out, so that old addresses keep working.
 export function read_address(address: string): State {
   const state = usual();
@@ -74,29 +83,13 @@ export function read_address(address: string): State {
   if (state.workload === "train") {
     Object.assign(state, { density: 1, hidden: 1024, batch: 64 });
   }
+  const read: Record<string, any> = state;
   for (const [name, text] of values) {
-    switch (name) {
-      case "chip": state.chip = text || state.chip; break;
-      case "cell": state.cell = one_of(text, kCells, state.cell); break;
-      case "hidden": state.hidden = whole(text, 1, kMostHidden, state.hidden); break;
-      case "batch": state.batch = whole(text, 1, 1024, state.batch); break;
-      case "density": state.density = share(text, state.density); break;
-      case "precision": state.precision = one_of(text, kPrecisions, state.precision); break;
-      case "layers": state.layers = whole(text, 1, 64, state.layers); break;
-      case "steps": state.steps = whole(text, 1, 100000, state.steps); break;
-      case "network": state.network = text || state.network; break;
-      case "images": state.images = whole(text, 1, 10000000, state.images); break;
-      case "alive": state.alive = share(text, state.alive); break;
-      case "weights": state.weights = text; break;
-      case "family": state.family = text; break;
-      case "within": state.within = Math.max(0, parseFloat(text) || 0); break;
-      case "than": state.than = text; break;
-      case "set": {
-        const at = text.indexOf("=");
-        if (at > 0) {
-          state.set.set(text.slice(0, at), text.slice(at + 1));
-        }
-      }
+    const at = text.indexOf("=");
+    if (name === "set" && at > 0) {
+      state.set.set(text.slice(0, at), text.slice(at + 1));
+    } else if (Object.hasOwn(kReaders, name)) {
+      read[name] = kReaders[name](text, read[name]);
     }
   }
   return state;
@@ -137,12 +130,22 @@ export function address_of(state: State, alone = false): string {
 
 const quoted = (text: string): string => (/^[\w.:%/-]+$/.test(text) ? text : `'${text}'`);
 
-// What a shell takes; `verb` is one of onchip's.
-export function command_of(state: State, verb = "predict"): string {
+// The wished time as what_if has it: a training's is that of each step.
+export const target_of = ({ workload, within, steps }: State): string =>
+  workload === "layers" ? `ms<=${within}` : `step_us<=${workload === "train" ? +(within / steps).toPrecision(6) : within}`;
+export const kVaried = ["sm.count", "sm.clock", "registers.per_sm", "shared_memory.per_sm"]; // to reach it
+
+// What a shell takes: of a wished time what reaches it, else the plan that is shown.
+export function command_of(state: State): string {
   const is_file = state.chip.includes("\n");
   const has_weights = state.workload === "step" && state.weights !== ""; // whose size and density are theirs
   const words = words_of(state).filter(([name, text]) => text !== "" && !(has_weights && /^(hidden|density)$/.test(name))).map(([name, text]) => `--${name} ${quoted(name === "chip" && is_file ? "chip.toml" : text)}`);
-  return `onchip ${verb} ${words.join(" ")}`;
+  if (state.within > 0) {
+    words.push(`--target ${quoted(target_of(state))}`, ...kVaried.map((key) => `--vary ${key}`));
+  } else if (state.family !== "" && state.workload !== "layers") {
+    words.push(`--family ${state.family}`);
+  }
+  return `onchip ${state.within > 0 ? "what-if" : "predict"} ${words.join(" ")}`;
 }
 
 export const changes_of = (state: State): string[] => [...state.set].map(([key, value]) => `${key}=${value}`);

@@ -3,7 +3,7 @@
 import { scaleLinear } from "d3-scale";
 import { Answer, Part, Plan, family_text, shown_plan } from "./answer";
 import { measured_here } from "./measured";
-import { capital, digits, el, svg, text_at, words } from "./dom";
+import { capital, digits, el, svg, text_at, time_text, unit_of, words } from "./dom";
 
 // What the term is, what would make it less, and its formula (docs/how-the-model-works.md).
 const kTerms: Record<string, [string, string, string]> = {
@@ -37,10 +37,7 @@ const kDenseFormulas: Record<string, string> = {
   reduction: "transfers / 2 + 2 lds_latency + log\u2082(warps) \u00d7 arithmetic_latency", activation: "functions \u00d7 latency + 239 cycles a started warp",
 };
 const kPalette = ["sky", "yellow", "blue", "orange", "green", "purple", "vermilion", "grey"];
-const kColors: Record<string, string> = {
-  exchange: "sky", staging: "yellow", gather: "blue", arithmetic: "orange", reduction: "green", activation: "purple",
-  streaming: "vermilion", launch: "grey",
-};
+const kColored = Object.keys(kTerms).slice(0, kPalette.length); // always alike
 
 export function render_step(root: HTMLElement, answer: Answer): void {
   const plan = shown_plan(answer);
@@ -49,12 +46,12 @@ export function render_step(root: HTMLElement, answer: Answer): void {
     return;
   }
   const parts = plan.parts.filter((part) => part.time > 0);
-  const color = (part: Part, i: number): string => `var(--${kColors[part.name] ?? kPalette[i % kPalette.length]})`;
+  const color = (part: Part, i: number): string => `var(--${kPalette[kColored.includes(part.name) ? kColored.indexOf(part.name) : i % kPalette.length]})`;
   root.replaceChildren(bar(plan, parts, color, answer, Math.max(260, root.clientWidth)), list(plan, parts, color, answer));
 }
 
 function bar(plan: Plan, parts: Part[], color: (part: Part, i: number) => string, answer: Answer, width: number): SVGElement {
-  const total = plan.time!;
+  const total = plan.time!, [scale, unit] = unit_of(total, answer.unit);
   const x = scaleLinear().domain([0, Math.max(plan.high, total) * 1.04]).range([0, width - 8]);
   const top = 30, height = 56, middle = top + height / 2;
   let at = 0;
@@ -63,25 +60,25 @@ function bar(plan: Plan, parts: Part[], color: (part: Part, i: number) => string
     const label = to - from > 8 * part.name.length + 12;
     return [
       svg("rect", { x: from, y: top, width: Math.max(0, to - from - 1), height, fill: color(part, i), rx: 2 },
-          svg("title", {}, `${words(part.name)}: ${digits(part.time)} ${answer.unit}`)),
+          svg("title", {}, `${words(part.name)}: ${time_text(part.time, answer.unit)}`)),
       label && text_at(from + 8, middle - 2, words(part.name), { class: `on on-${color(part, i).slice(6, -1)}` }),
-      label && text_at(from + 8, middle + 15, digits(part.time), { class: `on on-${color(part, i).slice(6, -1)}` }),
+      label && text_at(from + 8, middle + 15, digits(scale * part.time), { class: `on on-${color(part, i).slice(6, -1)}` }),
     ];
   });
   const low = x(plan.low), high = x(plan.high), floor = plan.floor ? x(plan.floor) : null;
   const measured = measured_here(answer.state, plan.family);
   const is_narrow = width < 640, below = top + height + 40; // the floor has a line of its own
   const ticks = x.ticks(Math.min(8, Math.floor(width / 70)));
-  return svg("svg", { viewBox: `0 0 ${width} ${measured && is_narrow ? 150 : 132}`, role: "img", "aria-label": `${family_text(plan.family)}: ${digits(total)} ${answer.unit} ${answer.per}`, class: "bar" },
+  return svg("svg", { viewBox: `0 0 ${width} ${measured && is_narrow ? 150 : 132}`, role: "img", "aria-label": `${family_text(plan.family)}: ${time_text(total, answer.unit)} ${answer.per}`, class: "bar" },
     ...ticks.map((tick) => svg("line", { x1: x(tick), x2: x(tick), y1: top + height, y2: top + height + 5, class: "tick" })),
-    ...ticks.map((tick, i) => text_at(x(tick), top + height + 20, i === ticks.length - 1 ? `${tick} ${answer.unit}` : String(tick), { class: "axis", "text-anchor": i === 0 ? "start" : "middle" })),
+    ...ticks.map((tick, i) => text_at(x(tick), top + height + 20, i === ticks.length - 1 ? `${+(scale * tick).toPrecision(6)} ${unit}` : String(+(scale * tick).toPrecision(6)), { class: "axis", "text-anchor": i === 0 ? "start" : "middle" })),
     ...boxes.filter((box): box is SVGRectElement | SVGTextElement => Boolean(box)),
     svg("path", { d: `M${low},${top - 16}H${high}M${low},${top - 21}v10M${high},${top - 21}v10M${x(total)},${top - 22}v22`, class: "whisker" }),
-    low > 50 && text_at(low - 6, top - 12, "95 %", { class: "axis", "text-anchor": "end" }),
+    low > 50 && text_at(low - 6, top - 12, "95\u202f%", { class: "axis", "text-anchor": "end" }),
     measured && svg("circle", { cx: x(Math.min(measured.us, x.domain()[1])), cy: middle, r: 7, class: "measured-step" }, svg("title", {}, measured.text)),
     measured && text_at(width - 8, is_narrow ? below + 18 : below, measured.text, { class: "axis strong", "text-anchor": "end" }),
-    floor !== null && svg("line", { x1: floor, x2: floor, y1: top - 6, y2: top + height + 34, class: "floor" }),
-    floor !== null && text_at(floor + 6, below, `floor ${digits(plan.floor!)}${width - floor > (measured ? 640 : 280) ? ": no plan of this kind is faster" : ""}`, { class: "axis strong" }));
+    floor !== null && svg("path", { d: `M${floor},${top - 6}V${top + height + 6}m0,18v12`, class: "floor" }), // not across the numbers
+    floor !== null && text_at(floor + 6, below, `floor ${digits(scale * plan.floor!)}${width - floor > (measured ? 640 : 280) ? ": no plan of this kind is faster" : ""}`, { class: "axis strong" }));
 }
 
 function list(plan: Plan, parts: Part[], color: (part: Part, i: number) => string, answer: Answer): HTMLElement {
@@ -90,7 +87,7 @@ function list(plan: Plan, parts: Part[], color: (part: Part, i: number) => strin
     return el("li", { tabindex: 0 },
       el("span", { class: "dot", style: `background:${color(part, i)}` }),
       el("span", { class: "name" }, capital(words(part.name))),
-      el("span", { class: "number" }, `${digits(part.time)} ${answer.unit}`),
+      el("span", { class: "number" }, time_text(part.time, answer.unit)),
       el("span", { class: "number quiet" }, `${Math.round((100 * part.time) / plan.time!)}\u202f%`),
       el("span", { class: "more" }, capital(what) + ".", less && el("em", {}, ` Less with ${less}.`), formula && el("code", {}, (/^dense_p/.test(plan.family) && kDenseFormulas[part.name]) || formula)));
   }));

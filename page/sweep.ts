@@ -50,9 +50,7 @@ export class Sweep {
     const { network, ...question } = question_of({ ...state, weights: "" }, "sweep", true);
     const fixed = typeof network === "string" ? (varied.includes("network") ? undefined : network)
       : Object.fromEntries(Object.entries(network).filter(([key]) => !varied.includes(key)));
-    for (const key of varied) {
-      delete question[key];
-    }
+    varied.forEach((key) => delete question[key]);
     const json = await this.ask({ ...question, axis, ...(fixed === undefined ? {} : { network: fixed }) });
     if (json.error !== undefined) {
       this.told.textContent = capital(json.error);

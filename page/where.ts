@@ -3,7 +3,8 @@
 // the weights then lie. Their edges are sought column by column, in fewer than a dozen questions each.
 import { Scale, scaleLog } from "d3-scale";
 import { area, line } from "d3-shape";
-import { Json, State, changes_of, kMostBatch, kMostHidden } from "./state";
+import { Ask } from "./later";
+import { State, changes_of, kMostBatch, kMostHidden } from "./state";
 import { share_text } from "./answer";
 import { measured_beside } from "./measured";
 import { el, svg, text_at } from "./dom";
@@ -11,11 +12,7 @@ import { el, svg, text_at } from "./dom";
 const left = 52, bottom = 40, right = 18, top = 10;
 const kLeast = 64, kColumns = 13;
 
-export interface Tier {
-  name: string;
-  label: string;
-  color: string;
-}
+export interface Tier { name: string; label: string; color: string }
 const kStepTiers: Tier[] = [
   { name: "registers", label: "all in registers", color: "blue" },
   { name: "shared_memory", label: "and in shared memory", color: "sky" },
@@ -40,11 +37,7 @@ export function frontier_of(state: State): Frontier {
 
 // Of other chips as they are: where all weights still stay on the chip.
 const kOthers: [string, string][] = [["a100", "A100"], ["h200", "H200"], ["b200", "B200"], ["rtx_4090", "RTX 4090"]];
-export interface Other {
-  chip: string;
-  name: string;
-  frontier: Frontier;
-}
+export interface Other { chip: string; name: string; frontier: Frontier }
 export function others_of(state: State): Other[] {
   const columns = state.workload === "train" ? [1, 16, 64, 256] : [0.01, 0.03, 0.1, 0.3, 1];
   return kOthers.filter(([chip]) => chip !== state.chip).map(([chip, name]) => {
@@ -66,18 +59,16 @@ export function* order_of(columns: number[]): Generator<number> {
   }
 }
 
-type Ask = (question: Json) => Promise<Json | null>;
-
-// The largest sizes of one column, each sought from what its nearest neighbour suggests. False where it was overtaken.
-export async function sample_column(frontier: Frontier, state: State, column: number, ask: Ask): Promise<boolean> {
+// The largest sizes of one column, each sought from what its nearest neighbour suggests.
+export async function sample_column(frontier: Frontier, state: State, column: number, ask: Ask): Promise<void> {
   const train = state.workload === "train";
-  const fits = async (hidden: number, tier: string): Promise<boolean | null> => {
+  const fits = async (hidden: number, tier: string): Promise<boolean> => {
     const network = { cell: state.cell, precision: state.precision, batch: train ? column : state.batch, density: train ? state.density : column };
     const answer = await ask(train
       ? { ask: "sweep", mode: "train", axis: [{ hidden: [hidden] }], network: { ...network, steps: state.steps }, layers: state.layers }
       : { ask: "sweep", rows: "expected", axis: [{ hidden: [hidden] }], network, tier });
-    const row = answer?.rows?.[0];
-    return answer === null ? null : Boolean(row && (tier === "streamed" ? row.runs && row.tier : row.fits));
+    const row = answer.rows?.[0];
+    return Boolean(row && (tier === "streamed" ? row.runs && row.tier : row.fits));
   };
   const near = [...frontier.largest.keys()].sort((a, b) => Math.abs(Math.log(a / column)) - Math.abs(Math.log(b / column)))[0];
   const found: number[] = [];
@@ -91,9 +82,6 @@ export async function sample_column(frontier: Frontier, state: State, column: nu
         break;
       }
       const does = await fits(size, tier.name);
-      if (does === null) {
-        return false;
-      }
       [low, high] = does ? [size, high] : [low, size];
       if ((does && size >= kMostHidden) || (!does && size <= Math.max(kLeast, found[i - 1] ?? 0))) {
         break;
@@ -104,13 +92,6 @@ export async function sample_column(frontier: Frontier, state: State, column: nu
     found.push(Math.max(low, found[i - 1] ?? 0));
   }
   frontier.largest.set(column, found);
-  return true;
-}
-
-export interface Moved {
-  hidden?: number;
-  density?: number;
-  batch?: number;
 }
 
 export class Where {
@@ -127,7 +108,7 @@ export class Where {
   private largest = el("p", { class: "actions" });
 
   // `seek` brings the point to the largest size of a tier at a density, or a batch.
-  constructor(private root: HTMLElement, private moved: (to: Moved) => void, private seek: (tier: string, column: number) => void) {
+  constructor(private root: HTMLElement, private moved: (to: Partial<State>) => void, private seek: (tier: string, column: number) => void) {
     root.append(this.note, this.picture, this.largest);
     let held = false;
     const move = (event: PointerEvent): void => {
@@ -147,8 +128,7 @@ export class Where {
       move(event);
     });
     this.picture.addEventListener("pointermove", (event) => held && move(event));
-    this.picture.addEventListener("pointerup", () => (held = false));
-    this.picture.addEventListener("pointercancel", () => (held = false));
+    this.picture.addEventListener("lostpointercapture", () => (held = false));
   }
 
   render(state: State, frontier: Frontier, others: Other[], chip: string): void {

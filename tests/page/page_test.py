@@ -155,7 +155,41 @@ class PageTest(unittest.TestCase):
         remedy.wait_for(timeout=60000)
         self.assertEqual(tab.locator("#sentence").get_attribute("data-fits"), "false")
         remedy.click()
-        self.settled(tab, "stays on the H200")
+        self.assertRegex(self.exact(tab, " on the H200: "), "(stays|fits) on")
+        self.assertEqual(tab.locator("#sentence").get_attribute("data-fits"), "true")
+
+    def exact(self, tab, text=""):
+        """Waits for a sentence that is no quick estimate's."""
+        tab.wait_for_function("text => !document.querySelector('#sentence.checking') && document.querySelector('#sentence').textContent.includes(text)", arg=text, timeout=60000)
+        return tab.locator("#sentence").inner_text()
+
+    def test_least_change_keeps_its_promise(self):
+        tab = self.open("#chip=h200&cell=lstm&hidden=7168&density=10%25&batch=4")
+        tab.locator("#least .caption", has_text="makes room for all weights on the chip").wait_for(timeout=60000)
+        card = tab.locator("#least section", has_text="Change the chip").locator(".remedy", has_text="SMs")
+        card.locator("text=all on the chip").wait_for(timeout=60000)
+        promised = re.search(r"([\d.]+) \S+ all on the chip, ([\d.]+)", card.inner_text().replace("\u00a0", " ")).groups()
+        sms = re.search(r"(\d+) SMs", card.inner_text())[1]
+        card.click()
+        sentence = self.exact(tab, f"fits on the H200 with {sms} SMs").replace("\u00a0", " ")
+        self.assertEqual(tab.locator("#sentence").get_attribute("data-fits"), "true")
+        fit = json.loads(native("h200", [f"sm.count={sms}"], json.dumps({"ask": "fit", "network": {"cell": "lstm", "hidden": 7168, "batch": 4, "density": 0.1, "precision": "fp16"}})))
+        for time_, promise in zip((fit["step_us"], fit["instead"]["step_us"]), promised):
+            self.assertIn(f"{promise} \u00b5s", sentence)
+            self.assertAlmostEqual(float(promise), time_, delta=0.006 * time_)
+
+    def test_a_typed_number_is_announced_where_it_is_none_or_out_of_range(self):
+        tab = self.open()
+        typed = tab.get_by_label("Hidden size, typed")
+        typed.click()
+        self.assertEqual(tab.evaluate("() => getSelection().toString()"), "2048")
+        said = tab.locator(".slider", has=typed).locator(".said")
+        for text, shown, told in (("abc", "2048", "expected a number"), ("99999", "16384", "at most 16384"), ("1", "64", "at least 64"), ("1024.2", "1024", "")):
+            typed.fill(text)
+            typed.press("Enter")
+            self.assertEqual([typed.input_value(), said.inner_text()], [shown, told])
+        self.exact(tab, "H=1024")
+        self.assertIn("hidden=1024", tab.evaluate("() => location.hash"))
 
     def test_a_plan_is_shown_everywhere(self):
         tab = self.open()
@@ -178,6 +212,8 @@ class PageTest(unittest.TestCase):
 
     def test_the_point_is_dragged(self):
         tab = self.open()
+        tab.locator(".remedy").first.wait_for(timeout=60000)  # the list above it has its height
+        tab.locator("svg.where").scroll_into_view_if_needed()
         box = tab.locator("svg.where").bounding_box()
         tab.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.6 * box["height"])
         tab.mouse.down()
@@ -192,6 +228,28 @@ class PageTest(unittest.TestCase):
         tab.locator("#wish").press("Enter")
         tab.locator("#least p", has_text="takes at most 1.2").wait_for(timeout=90000)
         self.assertIn("within=1.2", tab.evaluate("() => location.hash"))
+
+    def test_a_time_below_the_floor_is_refused_and_networks_that_reach_it_are_found(self):
+        network = {"cell": "lstm", "hidden": 5632, "batch": 4, "density": 0.1, "precision": "fp16"}
+        of = lambda **changed: json.loads(native("h200", [], json.dumps({"ask": "predict", "network": {**network, **changed}})))  # noqa: E731
+        within = round(0.97 * of()["floor_us"], 3)
+        tab = self.open(f"{STEP.replace('2048', '5632')}&within={within}")
+        tab.locator("#least .caption", has_text="is below the floor of").wait_for(timeout=60000)
+        tab.locator("#least .pending", has_text="Searching SMs").wait_for(timeout=90000)
+        cards = tab.locator("#least section", has_text="Change the network").locator(".to").all_inner_texts()
+        for changed in ({"hidden": next(int(text.split()[0]) for text in cards if "hidden units" in text)},
+                        {"density": next(float(text.split("\u202f")[0]) / 100 for text in cards if "density" in text)}):
+            self.assertLessEqual(of(**changed)["step_us"], within, changed)
+        command = tab.locator("#command code").inner_text()
+        self.assertIn("onchip what-if --chip h200", command)
+        self.assertIn(f"--target 'step_us<={within}'", command)
+
+    def test_the_link_is_copied_whole(self):
+        tab = self.open()
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        tab.get_by_role("button", name="Copy link").click()
+        tab.locator(".told", has_text="Save page").wait_for()
+        self.assertEqual(tab.evaluate("() => navigator.clipboard.readText()"), tab.evaluate("() => location.href"))
 
     def test_weights_of_ones_own_are_planned_here(self):
         tab = self.open()
@@ -208,7 +266,7 @@ class PageTest(unittest.TestCase):
 
     def test_two_answers_stand_side_by_side(self):
         tab = self.open()
-        tab.get_by_role("button", name="Pin as A").click()
+        tab.get_by_role("button", name="Compare: keep this as A").click()
         tab.get_by_label("gru", exact=True).check(force=True)
         self.settled(tab, "GRU")
         tab.locator("#compare table").wait_for(timeout=60000)
@@ -218,7 +276,7 @@ class PageTest(unittest.TestCase):
     def test_the_saved_page_opens_in_its_state(self):
         tab = self.open(STEP.replace("2048", "1024"))
         with tab.expect_download() as saved:
-            tab.get_by_role("button", name="This page").click()
+            tab.get_by_role("button", name="Save page").click()
         copy = BUILD / "page_copy.html"
         saved.value.save_as(copy)
         self.addCleanup(copy.unlink)
@@ -272,6 +330,7 @@ class PageTest(unittest.TestCase):
     def test_a_frontier_is_clicked(self):
         tab = self.open()
         tab.wait_for_function("() => document.querySelector('svg.where .reached:last-child')?.getAttribute('d').split('L').length >= 12", timeout=90000)
+        tab.locator("svg.where").scroll_into_view_if_needed()
         edge = tab.locator("svg.where .reached").last
         at = edge.evaluate("path => { const point = path.getPointAtLength(path.getTotalLength() / 2).matrixTransform(path.getScreenCTM()); return [point.x, point.y]; }")
         tab.mouse.click(*at)
