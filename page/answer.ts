@@ -167,8 +167,8 @@ export function sentence_of(answer: Answer): string {
   const [scale, name] = unit_of(plan.time, unit);
   const number = (time: number): string => digits(scale * time);
   const time = `${number(plan.time)}\u00a0${name}`, range = ` (95\u202f%: ${number(plan.low)} to ${number(plan.high)})${plan.floor ? `, floor ${number(plan.floor)}` : ""}`;
-  const most = tightest({ ...plan, resources: plan.resources.filter(({ name }) => name !== "sms") });
-  const size = plan.fits && most && most.used / most.available > 0.5 ? `, and its size is limited by ${words(most.name)}` : "";
+  // Registers are filled first, so that they limit nothing while there is room in shared memory.
+  const size = plan.fits && plan.json.tier === "shared_memory" ? ", and its size is limited by shared memory" : "";
   const bottleneck = plan.binding ? `; the bottleneck is ${words(plan.binding)}${size}` : "";
   const with_what = reads ? ` with ${reads}` : ` with ${family_text(plan.family)}`;
   const times = plan.fits ? `${of_family}: ${time} ${per}`
