@@ -123,7 +123,7 @@ Json to_json(const Table& table) {
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-Rows::Rows(std::vector<Json> rows) : rows_(std::move(rows)) {
+FlatRows::FlatRows(std::vector<Json> rows) : rows_(std::move(rows)) {
   std::set<std::string, std::less<>> seen;
   for (const Json& row : rows_) {
     for (const auto& [column, unused] : row.items()) {
@@ -137,32 +137,32 @@ Rows::Rows(std::vector<Json> rows) : rows_(std::move(rows)) {
   }
 }
 
-bool Rows::has(std::initializer_list<std::string_view> columns) const {
+bool FlatRows::has(std::initializer_list<std::string_view> columns) const {
   return std::ranges::all_of(
       columns, [&](std::string_view column) { return std::ranges::find(columns_, column) != columns_.end(); });
 }
 
-const Json& Rows::at(std::size_t row, std::string_view column) const {
+const Json& FlatRows::at(std::size_t row, std::string_view column) const {
   static const Json kNone;
   const auto found = rows_[row].find(std::string(column));
   return found == rows_[row].end() ? kNone : *found;
 }
 
-std::string Rows::text(std::size_t row, std::string_view column) const {
+std::string FlatRows::text(std::size_t row, std::string_view column) const {
   return scalar_text(at(row, column));
 }
 
-double Rows::number(std::size_t row, std::string_view column) const {
+double FlatRows::number(std::size_t row, std::string_view column) const {
   const Json& value = at(row, column);
   return value.is_number() ? value.get<double>() : NAN;
 }
 
-bool Rows::is_yes(std::size_t row, std::string_view column) const {
+bool FlatRows::is_yes(std::size_t row, std::string_view column) const {
   const std::string word = text(row, column);
   return word == "true" || word == "1";
 }
 
-bool Rows::varies(std::string_view column) const {
+bool FlatRows::varies(std::string_view column) const {
   std::set<std::string> found;
   for (std::size_t row = 0; row < size(); ++row) {
     found.insert(text(row, column));
@@ -170,7 +170,7 @@ bool Rows::varies(std::string_view column) const {
   return found.size() - found.count("") > 1;
 }
 
-std::string Rows::name(std::size_t row) const {
+std::string FlatRows::name(std::size_t row) const {
   std::string words;
   for (const std::string& column : names_) {
     const std::string value = text(row, column);
@@ -179,7 +179,7 @@ std::string Rows::name(std::size_t row) const {
   return words;
 }
 
-Rows rows_of(const Json& array) {
+FlatRows rows_of(const Json& array) {
   std::vector<Json> rows;
   for (const Json& one : array) {
     const bool is_named = one.is_object() && one.size() == 1 && one.front().is_object();  // {"hidden": {...}}
@@ -190,7 +190,7 @@ Rows rows_of(const Json& array) {
       rows.back().update(flat(is_named ? one.front() : one));
     }
   }
-  return Rows(std::move(rows));
+  return FlatRows(std::move(rows));
 }
 
 // ---- sentences ------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ std::string case_sentence(const Json& answer) {
 }
 
 // "9 claims: 8 replicated, 1 differs", in the order in which they are first seen; a claim may have several rows.
-std::string verdicts_sentence(const Rows& rows) {
+std::string verdicts_sentence(const FlatRows& rows) {
   std::set<std::string> claims;
   std::vector<std::pair<std::string, int>> counts;
   for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -330,7 +330,7 @@ std::string sentence(const Json& answer) {
   return text;
 }
 
-std::string sentence(const Rows& rows) {
+std::string sentence(const FlatRows& rows) {
   if (rows.size() == 0) {
     return "There are no rows.";
   }
@@ -360,7 +360,7 @@ std::string sentence(const Rows& rows) {
   return text + '.';
 }
 
-std::string page_state(const Rows& rows, std::size_t row) {
+std::string page_state(const FlatRows& rows, std::size_t row) {
   std::string chip = rows.text(row, "chip"), state;
   if (chip.empty() || (rows.text(row, "hidden").empty() && rows.text(row, "network").empty())) {
     return "";

@@ -24,9 +24,9 @@ bool is_in_flat(const std::string& key, const Json& value);  // whether flat() o
 Json to_json(const Table& table);
 
 // Flat objects, which need not have the same fields.
-class Rows {
+class FlatRows {
  public:
-  explicit Rows(std::vector<Json> rows);
+  explicit FlatRows(std::vector<Json> rows);
 
   std::size_t size() const { return rows_.size(); }
   const std::vector<std::string>& columns() const { return columns_; }  // in the order in which they are first seen
@@ -42,16 +42,16 @@ class Rows {
   std::vector<Json> rows_;
   std::vector<std::string> columns_, names_;  // names_: columns of name()
 };
-Rows rows_of(const Json& array);  // what is no object in it is a `value`
+FlatRows rows_of(const Json& array);  // what is no object in it is a `value`
 
 // What a result says; "" where its tables say it themselves.
 std::string sentence(const Json& answer);
-std::string sentence(const Rows& rows);
+std::string sentence(const FlatRows& rows);
 
 std::string three_digits(double value);
 
 // "#chip=h200&cell=lstm&hidden=6112...": the state of the page that a row is the answer of, in the command line's words
 // (docs/page.md). "" for a row without a network.
-std::string page_state(const Rows& rows, std::size_t row);
+std::string page_state(const FlatRows& rows, std::size_t row);
 
 }  // namespace onchip

@@ -117,7 +117,7 @@ std::string scatter(const std::string& title, const std::string& x_label, const 
   return out.str() + "</svg></figure>\n";
 }
 
-std::string parity(const Rows& rows) {
+std::string parity(const FlatRows& rows) {
   std::map<std::string, Series> by_precision;
   Series as_predicted{"measured as predicted", "grey", {}, true};
   for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -135,7 +135,7 @@ std::string parity(const Rows& rows) {
   return scatter("Predicted against measured step times", "measured, µs per step", "predicted, µs per step", all);
 }
 
-std::string front(const Rows& rows, std::vector<Objective> objectives, std::string by) {
+std::string front(const FlatRows& rows, std::vector<Objective> objectives, std::string by) {
   if (objectives.empty()) {
     objectives = {{"hidden", true}, {"step_us", false}};
     by = rows.varies("density") ? "density" : "";
@@ -179,7 +179,7 @@ std::string front(const Rows& rows, std::vector<Objective> objectives, std::stri
 }
 
 // What fits by hidden size and density or batch, as a table: the more blue, the longer a step.
-std::string fit_map(const Rows& rows) {
+std::string fit_map(const FlatRows& rows) {
   const std::string down = rows.varies("density") ? "density" : "batch";
   if (!rows.has({"fits", "binding", "step_us"}) || !rows.varies("hidden") || !rows.varies(down)) {
     return "";
@@ -225,12 +225,12 @@ std::string fit_map(const Rows& rows) {
 
 }  // namespace
 
-std::string charts_html(const Rows& rows, const std::vector<Objective>& objectives, const std::string& by) {
+std::string charts_html(const FlatRows& rows, const std::vector<Objective>& objectives, const std::string& by) {
   return (rows.has({"measured_us", "predicted_us", "precision"}) ? parity(rows) : "") +
          (objectives.empty() ? fit_map(rows) : "") + front(rows, objectives, by);
 }
 
-void add_bars(const Rows& rows, std::vector<HtmlColumn>& columns) {
+void add_bars(const FlatRows& rows, std::vector<HtmlColumn>& columns) {
   constexpr std::array kNoParts{"step", "low", "high", "floor", "measured", "predicted", "library", "fp16"};
   const bool is_change = rows.has({"key", "d_step_percent"});
   std::string time = "step_us", unit = "_us";  // of a step, an iteration, all images

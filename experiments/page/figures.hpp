@@ -13,10 +13,10 @@
 namespace onchip {
 
 // `objectives`: of rows that are a front; none: hidden size and step time. `by`: a front for each value of this column.
-std::string charts_html(const Rows& rows, const std::vector<Objective>& objectives, const std::string& by);
+std::string charts_html(const FlatRows& rows, const std::vector<Objective>& objectives, const std::string& by);
 
 // Puts a column of bars behind the first of `columns`, which are those of `rows`: of what a time is made, or what a
 // number of a chip changes.
-void add_bars(const Rows& rows, std::vector<HtmlColumn>& columns);
+void add_bars(const FlatRows& rows, std::vector<HtmlColumn>& columns);
 
 }  // namespace onchip

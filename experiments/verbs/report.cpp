@@ -86,7 +86,7 @@ class Page {
   }
 
  private:
-  void add_rows(const Rows& rows, const Shown& shown, bool are_cases = false) {
+  void add_rows(const FlatRows& rows, const Shown& shown, bool are_cases = false) {
     constexpr std::size_t kFewRows = 6, kManyColumns = 8;
     if (rows.size() == 0) {
       return;
@@ -106,7 +106,7 @@ class Page {
   }
 
   // Numbers with as many digits as people read, and of many plans the family; the data have everything.
-  static HtmlColumn column_html(const Rows& rows, const std::string& name) {
+  static HtmlColumn column_html(const FlatRows& rows, const std::string& name) {
     constexpr std::size_t kLong = 40;
     HtmlColumn column{escaped(heading(name)), {}, "number"};
     for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -131,7 +131,7 @@ class Page {
     std::vector<Json> cases;
     std::vector<std::pair<std::string, const Json*>> arrays;
     collect(title, json, cases, arrays);
-    add_rows(Rows(std::move(cases)), {}, true);
+    add_rows(FlatRows(std::move(cases)), {}, true);
     const bool is_front = json.is_object() && json.contains("objectives");
     const Shown shown = is_front ? Shown::read(json["objectives"], json.value("by", Json())) : shown_rows;
     for (const auto& [name, array] : arrays) {
@@ -160,7 +160,7 @@ class Page {
       cases.push_back(std::move(fields));
     } else {
       std::string line;
-      const Rows row(std::vector<Json>(1, fields));
+      const FlatRows row(std::vector<Json>(1, fields));
       for (const std::string& column : row.columns()) {
         const std::string text = row.text(0, column);
         line += text.empty() ? "" : (line.empty() ? "" : "; ") + heading(column) + ": " + text;

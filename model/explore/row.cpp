@@ -353,12 +353,12 @@ class TextCells {
 // Cells as they are in columns, with the numbers that the text has.
 class ColumnCells {
  public:
-  explicit ColumnCells(Batch& batch) : next_(batch.begin()) {}
+  explicit ColumnCells(ColumnBatch& batch) : next_(batch.begin()) {}
 
   void whole(std::uint64_t number) { (next_++)->add(static_cast<std::int64_t>(number)); }
   void number(double number, int digits) { (next_++)->add(rounded(number, digits)); }
   void written_number(const std::string& number) {
-    Column& column = *next_++;
+    TableColumn& column = *next_++;
     const char* const end = number.data() + number.size();
     if (column.type() == ColumnType::whole) {
       std::int64_t value = 0;
@@ -376,7 +376,7 @@ class ColumnCells {
   void word(std::string_view word) { word.empty() ? (next_++)->add_none() : (next_++)->add(word); }
 
  private:
-  Batch::iterator next_;
+  ColumnBatch::iterator next_;
 };
 
 // The type of a key's column.
@@ -437,20 +437,20 @@ void RowComputer::append_to(std::string& text) {
   text += format_ == RowFormat::csv ? "\n" : "}\n";
 }
 
-void RowComputer::append_to(Batch& batch) {
+void RowComputer::append_to(ColumnBatch& batch) {
   for_each_cell(ColumnCells(batch));
 }
 
-Batch RowComputer::no_rows() const {
-  Batch batch;
+ColumnBatch RowComputer::no_rows() const {
+  ColumnBatch batch;
   for (const std::string& column : columns_) {
     const bool is_truth = column == "fits" || column == "runs";
     const bool is_word = column == "tier" || column == "binding" || column == "plan" || column == "problem";
     batch.emplace_back(column, is_truth ? ColumnType::truth : is_word ? ColumnType::text : ColumnType::number);
   }
-  batch.front() = Column(columns_.front(), ColumnType::whole);
+  batch.front() = TableColumn(columns_.front(), ColumnType::whole);
   for (std::size_t i = 0; i < key_cells_.size(); ++i) {
-    batch[i + 1] = Column(columns_[i + 1], type_of(*key_cells_[i].of));
+    batch[i + 1] = TableColumn(columns_[i + 1], type_of(*key_cells_[i].of));
   }
   return batch;
 }

@@ -33,8 +33,8 @@ class RowComputer {
   bool compute(std::uint64_t i);
   // The row computed last, in the format of text, or as columns, which begin as no_rows().
   void append_to(std::string& text);
-  void append_to(Batch& batch);
-  Batch no_rows() const;
+  void append_to(ColumnBatch& batch);
+  ColumnBatch no_rows() const;
   // Of that row, by SweepSpec::keep_front: smaller is better; NaN: not known.
   const std::vector<double>& objectives() const { return objectives_; }
 

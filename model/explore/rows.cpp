@@ -79,11 +79,11 @@ ColumnTable table_of_rows(const SweepSpec& spec, int threads, const MayGoOn& may
     for (const auto& [row, point] : stretch->points) {
       front.add(point, row);
     }
-    table.batches.push_back(std::make_shared<const Batch>(std::move(stretch->batch)));
+    table.batches.push_back(std::make_shared<const ColumnBatch>(std::move(stretch->batch)));
   }
   if (!spec.keep_front.empty()) {
     RowComputer& computer = stretches.front()->computer;
-    auto batch = std::make_shared<Batch>(computer.no_rows());
+    auto batch = std::make_shared<ColumnBatch>(computer.no_rows());
     append_front(computer, front, *batch);
     table.batches = {std::move(batch)};
   }

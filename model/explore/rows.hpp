@@ -24,7 +24,7 @@ struct Stretch {
   bool keeps_front = false;
   std::uint64_t begin = 0, end = 0;
   std::string text = {};
-  Batch batch = {};
+  ColumnBatch batch = {};
   std::vector<std::pair<std::uint64_t, Point>> points = {};  // with their rows
 
   Stretch(const SweepSpec& spec, RowFormat format, const AskEngine& engine = {})

@@ -16,7 +16,7 @@ namespace onchip {
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
-void Column::add_bit(std::vector<std::uint8_t>& bits, bool bit) const {
+void TableColumn::add_bit(std::vector<std::uint8_t>& bits, bool bit) const {
   if (size_ % 8 == 0) {
     bits.push_back(0);
   }
@@ -24,13 +24,13 @@ void Column::add_bit(std::vector<std::uint8_t>& bits, bool bit) const {
 }
 
 // After its value.
-void Column::count(bool is_there) {
+void TableColumn::count(bool is_there) {
   add_bit(there_, is_there);
   nones_ += is_there ? 0 : 1;
   ++size_;
 }
 
-void Column::add_none() {
+void TableColumn::add_none() {
   if (type_ == ColumnType::text) {
     ends_.push_back(ends_.back());
   } else if (type_ == ColumnType::truth) {
@@ -41,12 +41,12 @@ void Column::add_none() {
   count(false);
 }
 
-void Column::add(std::int64_t whole) {
+void TableColumn::add(std::int64_t whole) {
   values_.push_back(static_cast<std::uint64_t>(whole));
   count(true);
 }
 
-void Column::add(double number) {
+void TableColumn::add(double number) {
   if (!std::isfinite(number)) {
     return add_none();
   }
@@ -54,12 +54,12 @@ void Column::add(double number) {
   count(true);
 }
 
-void Column::add(bool truth) {
+void TableColumn::add(bool truth) {
   add_bit(truths_, truth);
   count(true);
 }
 
-void Column::add(std::string_view text) {
+void TableColumn::add(std::string_view text) {
   texts_ += text;
   if (texts_.size() > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(name_ + ": more than 2 GiB of text: expected fewer rows");
@@ -68,7 +68,7 @@ void Column::add(std::string_view text) {
   count(true);
 }
 
-std::vector<const void*> Column::buffers() const {
+std::vector<const void*> TableColumn::buffers() const {
   const void* const there = nones_ > 0 ? there_.data() : nullptr;
   switch (type_) {
     case ColumnType::text:
@@ -80,19 +80,19 @@ std::vector<const void*> Column::buffers() const {
   }
 }
 
-bool Column::is_none(std::int64_t row) const {
+bool TableColumn::is_none(std::int64_t row) const {
   return (there_[index(row) / 8] >> (row % 8) & 1) == 0;
 }
 
-double Column::number(std::int64_t row) const {
+double TableColumn::number(std::int64_t row) const {
   return std::bit_cast<double>(values_[index(row)]);
 }
 
-bool Column::truth(std::int64_t row) const {
+bool TableColumn::truth(std::int64_t row) const {
   return (truths_[index(row) / 8] >> (row % 8) & 1) != 0;
 }
 
-std::string_view Column::text(std::int64_t row) const {
+std::string_view TableColumn::text(std::int64_t row) const {
   const auto begin = static_cast<std::size_t>(ends_[index(row)]), end = static_cast<std::size_t>(ends_[index(row) + 1]);
   return std::string_view(texts_).substr(begin, end - begin);
 }
@@ -101,11 +101,11 @@ std::string_view Column::text(std::int64_t row) const {
 
 namespace {
 
-std::int64_t size(const Batch& batch) {
+std::int64_t size(const ColumnBatch& batch) {
   return batch.empty() ? 0 : batch.front().size();
 }
 
-void append_json(std::string& text, const Column& column, std::int64_t row) {
+void append_json(std::string& text, const TableColumn& column, std::int64_t row) {
   if (column.is_none(row)) {
     text += "null";
   } else if (column.type() == ColumnType::text) {
@@ -134,7 +134,7 @@ std::string ColumnTable::json() const {
   for (const auto& batch : batches) {
     for (std::int64_t row = 0; row < size(*batch); ++row) {
       text += text.size() > 1 ? ",{" : "{";
-      for (const Column& column : *batch) {
+      for (const TableColumn& column : *batch) {
         text += (&column == batch->data() ? "" : ",") + Json(column.name()).dump() + ':';
         append_json(text, column, row);
       }
@@ -170,14 +170,14 @@ ColumnTable table_of(const Json& rows) {
       }
     }
   }
-  auto batch = std::make_shared<Batch>();
+  auto batch = std::make_shared<ColumnBatch>();
   for (const auto& [name, found] : columns) {
     const ColumnType type = !found.is_any     ? ColumnType::text
                             : found.is_whole  ? ColumnType::whole
                             : found.is_number ? ColumnType::number
                             : found.is_truth  ? ColumnType::truth
                                               : ColumnType::text;
-    Column& column = batch->emplace_back(name, type);
+    TableColumn& column = batch->emplace_back(name, type);
     for (const Json& row : rows) {
       const auto value = row.find(name);
       if (value == row.end() || value->is_null()) {
@@ -203,7 +203,7 @@ namespace {
 // What a structure points to, until whoever has it releases it. A child may be moved and outlive its parent.
 template <typename Structure>
 struct Held {
-  std::shared_ptr<const Batch> batch;
+  std::shared_ptr<const ColumnBatch> batch;
   std::string format, name;
   std::vector<const void*> buffers;
   std::vector<Structure> children;
@@ -245,7 +245,7 @@ void fill(ArrowSchema& schema, std::string format, std::string name, std::int64_
   hold(schema, held);
 }
 
-void fill(ArrowArray& array, std::int64_t length, std::int64_t nones, const std::shared_ptr<const Batch>& batch,
+void fill(ArrowArray& array, std::int64_t length, std::int64_t nones, const std::shared_ptr<const ColumnBatch>& batch,
           std::vector<const void*> buffers, std::vector<ArrowArray> children) {
   auto* const held = new Held<ArrowArray>{batch, "", "", std::move(buffers), std::move(children), {}};
   array = {};
@@ -279,7 +279,7 @@ int without_throwing(Work&& work) {
 int get_schema(ArrowArrayStream* stream, ArrowSchema* schema) {
   return without_throwing([&] {
     std::vector<ArrowSchema> children;
-    for (const Column& column : *state_of(stream).table.batches.front()) {
+    for (const TableColumn& column : *state_of(stream).table.batches.front()) {
       fill(children.emplace_back(), std::string(1, static_cast<char>(column.type())), column.name(),
            ARROW_FLAG_NULLABLE, {});
     }
@@ -296,9 +296,9 @@ int get_next(ArrowArrayStream* stream, ArrowArray* array) {
     }
     *array = {};  // released: the end
     if (state.next < batches.size()) {
-      const std::shared_ptr<const Batch>& batch = batches[state.next++];
+      const std::shared_ptr<const ColumnBatch>& batch = batches[state.next++];
       std::vector<ArrowArray> children;
-      for (const Column& column : *batch) {
+      for (const TableColumn& column : *batch) {
         fill(children.emplace_back(), column.size(), column.nones(), batch, column.buffers(), {});
       }
       fill(*array, size(*batch), 0, batch, {nullptr}, std::move(children));

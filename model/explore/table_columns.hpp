@@ -18,9 +18,9 @@ namespace onchip {
 
 enum class ColumnType : char { whole = 'l', number = 'g', truth = 'b', text = 'u' };  // Arrow's letters
 
-class Column {
+class TableColumn {
  public:
-  Column(std::string name, ColumnType type) : name_(std::move(name)), type_(type) {}
+  TableColumn(std::string name, ColumnType type) : name_(std::move(name)), type_(type) {}
 
   void add_none();
   void add(std::int64_t whole);
@@ -55,11 +55,11 @@ class Column {
 };
 
 // Some rows: columns of the same length.
-using Batch = std::vector<Column>;
+using ColumnBatch = std::vector<TableColumn>;
 
 // All rows, in batches with the same columns. At least one batch, which may have no rows.
 struct ColumnTable {
-  std::vector<std::shared_ptr<const Batch>> batches;
+  std::vector<std::shared_ptr<const ColumnBatch>> batches;
 
   std::int64_t rows() const;
   // An array of objects, where a row leaves out nothing.
