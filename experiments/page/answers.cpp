@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
-#include <cstdlib>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>

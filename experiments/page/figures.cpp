@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <iomanip>
-#include <limits>
 #include <map>
 #include <set>
 #include <span>

@@ -23,7 +23,11 @@ void Stretch::compute(const MayGoOn& may_go_on) {
       continue;
     }
     if (!keeps_front) {
-      computer.format() == RowFormat::columns ? computer.append_to(batch) : computer.append_to(text);
+      if (computer.format() == RowFormat::columns) {
+        computer.append_to(batch);
+      } else {
+        computer.append_to(text);
+      }
       continue;
     }
     const auto& objectives = computer.objectives();
