@@ -11,8 +11,9 @@
 namespace onchip {
 
 void Stretch::compute(const MayGoOn& may_go_on) {
+  const bool are_columns = computer.format() == RowFormat::columns;
   text.clear();
-  batch = computer.no_rows();
+  batch = are_columns ? computer.no_rows() : ColumnBatch();  // which looks at all values of all axes
   Front front(computer.objectives().size());
   for (std::uint64_t i = begin; i < end; ++i) {
     if (may_go_on && !may_go_on()) {
@@ -23,7 +24,7 @@ void Stretch::compute(const MayGoOn& may_go_on) {
       continue;
     }
     if (!keeps_front) {
-      if (computer.format() == RowFormat::columns) {
+      if (are_columns) {
         computer.append_to(batch);
       } else {
         computer.append_to(text);
