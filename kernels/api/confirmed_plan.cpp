@@ -166,10 +166,11 @@ Confirmed<TrainingPlan> confirmed_plan(const Chip& chip, const TrainingSize& siz
   return std::visit(
       [&]<typename P>(P chosen) -> Confirmed<TrainingPlan> {
         if constexpr (P::kIsOnChip) {
-          auto backward =
-              std::async(std::launch::async, [&, of = chosen.backward] { return confirmed_pass(layer, of, true); });
+          const bool has_backward = chosen.stash != Stash::none;
+          auto backward = std::async(has_backward ? std::launch::async : std::launch::deferred,
+                                     [&, of = chosen.backward] { return confirmed_pass(layer, of, true); });
           chosen.forward = confirmed_pass(layer, chosen.forward, false).chosen;
-          chosen.backward = backward.get().chosen;
+          chosen.backward = has_backward ? backward.get().chosen : chosen.backward;
         }
         return {chosen, TrainingPlan(chosen) == plan ? std::nullopt : std::optional(plan)};
       },

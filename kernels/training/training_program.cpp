@@ -18,6 +18,7 @@ namespace onchip {
 namespace {
 
 using Arguments = TrainingArguments;
+static_assert(kMostStacked == kMostLayersAtOnce);
 
 // Throws InputError if cuBLAS counts no so many of `what`.
 int of_size(std::int64_t size, const char* what) {
@@ -46,6 +47,9 @@ struct Builder {
   int rank_samples = -1, prepare = 0, forward = 0, recompute = 0, prepare_back = 0, backward = 0, sum_bias = 0,
       copy_back = 0;          // kernels
   bool is_replayed = false;   // others may have used the packed weights since the chunk before
+  // Of layers that are on the SMs at once, from the first on, where no backward follows; else none.
+  std::vector<TrainingArrays> stacked = {};
+  int progress = 0;
   RowCopy state_before = {};  // of a chunk that is replayed, to the row before its outputs
   // A chunk: whether there are steps before and after it, in the order of the recurrence; the state's carry there.
   bool has_before = false, has_after = false;
@@ -326,6 +330,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"threads", shape.threads / plan.warp_groups},
            {"warp_groups", plan.warp_groups},
            {"launches", plan.launches},
+           {"layers", plan.layers},
            {"shared_tiles", plan.shared_tiles},
            {"loads_in_flight", plan.loads_in_flight},
            {"poll_delay", plan.poll_delay},
@@ -347,7 +352,7 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
   std::byte* const other_cells = has_lengths() || first_cells == nullptr
                                      ? first_cells
                                      : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
-  return {.weights = at[arrays.w_hh],
+  Arguments of = {.weights = at[arrays.w_hh],
           .packed = words(is_backward ? packed_transposed : packed),
           .ring = array_at<char>(at, is_backward ? ring_back : ring),
           .gates = at[gates],
@@ -383,6 +388,20 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
           .first_sample = 0,
           .status = words(status),
           .copies = {}};
+  of.layers = std::max(1, static_cast<int>(stacked.size()));
+  of.progress = stacked.empty() ? nullptr : words(progress);
+  for (std::size_t layer = 0; layer < stacked.size(); ++layer) {
+    const TrainingArrays& a = stacked[layer];
+    of.stacked[layer] = {.w_ih = layer > 0 ? at[a.w_ih] : nullptr,
+                         .w_hh = at[a.w_hh],
+                         .input_bias = at[a.b_ih],
+                         .recurrent_bias = at[a.b_hh],
+                         .initial = at[a.h0],
+                         .initial_cell = at[a.c0],
+                         .final_state = at[a.hn],
+                         .final_cell = at[a.cn]};
+  }
+  return of;
 }
 
 std::vector<ProgramNode> Builder::nodes(ArrayPlaces at, const TrainingRows& rows) const {
@@ -538,6 +557,60 @@ struct ReplayBuilder {
   }
 };
 
+// A stack without a stash: of each chunk of steps one group of layers after another.
+struct StackBuilder {
+  std::vector<Builder> groups;
+  std::vector<int> chunk_y;  // of all groups but the last: [chunk_steps, batch, hidden]
+
+  std::vector<ProgramNode> nodes(ArrayPlaces at) const {
+    std::vector<ProgramNode> all{fill_node("status", at[groups[0].status], 4)};
+    const std::int64_t steps = groups[0].size.steps, chunk = groups[0].chunk_steps;
+    for (std::int64_t first = 0; first < steps; first += chunk) {
+      for (std::size_t group = 0; group < groups.size(); ++group) {
+        add_chunk(all, at, group, first, std::min(chunk, steps - first));
+      }
+    }
+    return all;
+  }
+
+  void add_chunk(std::vector<ProgramNode>& all, ArrayPlaces at, std::size_t group, std::int64_t first,
+                 std::int64_t steps) const {
+    Builder chunk = groups[group];
+    const TrainingArrays& a = chunk.arrays;
+    const std::int64_t samples = first * chunk.size.batch, state = std::int64_t{chunk.size.batch} * chunk.size.hidden;
+    chunk.has_before = first > 0;
+    chunk.has_after = first + steps < chunk.size.steps;
+    chunk.size.steps = steps;
+    std::vector<std::byte*> places(at.begin(), at.end());
+    const auto behind = [](std::byte* place, std::int64_t bytes) { return place == nullptr ? place : place + bytes; };
+    places[a.x] = group > 0 ? at[chunk_y[group - 1]] : behind(at[a.x], 2 * samples * chunk.size.input);
+    places[a.y] = group + 1 < groups.size() ? at[chunk_y[group]] : behind(at[a.y], 2 * samples * chunk.size.hidden);
+    // Of all its layers, the carry in fp32; then h.
+    const auto layers = static_cast<std::int64_t>(chunk.stacked.size());
+    float* const carry = array_at<float>(at, chunk.carry);
+    chunk.carry_before = chunk.has_before ? carry : nullptr;
+    chunk.carry_after = chunk.has_after ? carry : nullptr;
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      TrainingArrays& own = chunk.stacked[static_cast<std::size_t>(layer)];
+      std::byte* const h = behind(at[chunk.carry], (4 * layers + 2 * layer) * state);
+      if (chunk.has_before) {
+        places[own.h0] = h;
+      }
+      if (chunk.has_after) {
+        places[own.hn] = h;
+        places[own.cn] = nullptr;
+      }
+    }
+    for (ProgramNode& node : chunk.halves(places, {.keeps = false})) {
+      if (node.label != "status") {
+        node.stream = 0;
+        node.after = {};
+        all.push_back(std::move(node));
+      }
+    }
+  }
+};
+
 std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& rows) const {
   const Products products{*this, at, rows};
   constexpr int kPrepareThreads = 256, kPrepareBlocks = 528;
@@ -571,6 +644,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
   const auto push_recurrence = [&](const std::string& label, int kernel, bool is_backward, int after) {
     const RecurrenceShape shape =
         is_dense ? recurrence_shape(size, is_backward ? plan.backward : plan.forward, is_backward) : RecurrenceShape{};
+    const int blocks = shape.blocks / plan.forward.layers * static_cast<int>(std::max<std::size_t>(1, stacked.size()));
     Arguments of_part = arguments(is_backward), only_ring = of_part;
     only_ring.weights = nullptr;
     only_ring.keeps = 0;
@@ -582,7 +656,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
                          only_ring),
              0, {});
       }
-      ProgramNode node = launch_node(label, kernel, shape.blocks, shape.threads, shape.shared_bytes, of_part);
+      ProgramNode node = launch_node(label, kernel, blocks, shape.threads, shape.shared_bytes, of_part);
       node.cooperative = true;
       last = push(std::move(node), 0, {last});
       of_part.first_sample += shape.launch_samples;
@@ -591,6 +665,10 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
   };
   const int prepared = prepare_half(false, 0);
   const int last = push(products.forward(), 0, copies_rows() ? std::vector{prepared} : std::vector<int>());
+  if (!stacked.empty()) {
+    push_recurrence("forward", forward, false, prepared);
+    return all;
+  }
   int prepared_back = copies_rows() ? 0 : prepare_half(true, last);
   const int forwarded = push_recurrence("forward", forward, false, prepared);
   if (copies_rows()) {
@@ -681,7 +759,7 @@ TrainingProgram replay_program(KernelProgram program, const Builder& of_kernels)
   for (int layer = 0; layer < size.layers; ++layer) {
     const bool is_last = layer + 1 == size.layers;
     Builder& b = replay.layers.emplace_back(of_kernels);
-    b.size = replayed_layer(size, layer);
+    b.size = layers_of(size, layer);
     b.is_replayed = true;
     b.chunk_steps = chunk_steps(size, b.plan);
     const LayerMemory& memory = memories.emplace_back(layer_memory(b.size, b.plan, true, is_last));
@@ -744,16 +822,82 @@ TrainingProgram replay_program(KernelProgram program, const Builder& of_kernels)
           .forward_arrays = std::move(forward_arrays)};
 }
 
+// Likewise.
+TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) {
+  const TrainingSize& size = of_kernels.size;
+  if (size.directions > 1 || size.length_bytes > 0) {
+    throw InputError("a stack without a stash goes without a second direction and lengths");
+  }
+  const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
+  std::vector<TrainingArrays> layers;
+  for (int layer = 0; layer < size.layers; ++layer) {
+    const TrainingArrays& a = layers.emplace_back(add_arrays(program, layers_of(size, layer), {}));
+    for (const int array : {a.dy, a.dhn, a.dcn, a.dx, a.dw_ih, a.dw_hh, a.db, a.db_hh, a.dh0, a.dc0}) {
+      program.arrays[array].bytes = 0;
+    }
+    program.arrays[a.x].bytes *= layer == 0 ? 1 : 0;
+    program.arrays[a.y].bytes *= layer + 1 == size.layers ? 1 : 0;
+  }
+  const auto own_arrays = static_cast<int>(program.arrays.size());
+  StackBuilder stack;
+  const int none = add(0);
+  int ring = none;
+  for (const auto& [first, count] : layer_groups(size.layers, of_kernels.plan)) {
+    Builder& b = stack.groups.emplace_back(of_kernels);
+    b.size = layers_of(size, first, count);
+    const LayerMemory memory = layer_memory(b.size, b.plan, true, first + count == size.layers);
+    ring = first == 0 ? add(memory.ring) : ring;
+    b.ring = b.ring_back = ring;
+    b.stacked.assign(layers.begin() + first, layers.begin() + first + count);
+    b.arrays = layers[static_cast<std::size_t>(first)];
+    b.arrays.y = b.stacked.back().y;
+    b.chunk_steps = chunk_steps(size, b.plan);
+    b.packed = b.packed_transposed = add(memory.packed);
+    b.progress = add(memory.progress);
+    b.carry = add(memory.carry);
+    b.gates = add(memory.chunk_gates);
+    b.copied_x = add(memory.copied_x);
+    b.copied_w_ih = add(memory.copied_w_ih);
+    stack.chunk_y.push_back(add(memory.chunk_y));
+    b.bias_sums = b.cells = b.ranks = b.ranks_back = b.copied_y = b.copied_w_hh = none;
+    b.copied_dw_ih = b.copied_dw_hh = none;
+  }
+  const int status = program.add_array(4);
+  for (Builder& b : stack.groups) {
+    b.status = status;
+  }
+  std::vector<std::pair<int, std::size_t>> forward_arrays;
+  for (int array = own_arrays; array < status; ++array) {
+    forward_arrays.emplace_back(array, program.arrays[array].bytes);
+  }
+  program.results = status;
+  program.nodes = [stack](ArrayPlaces at) { return stack.nodes(at); };
+  return {.program = std::move(program),
+          .arrays = layers[0],
+          .layers = layers,
+          .own_arrays = own_arrays,
+          .plan = of_kernels.plan,
+          .nodes_of_rows = [stack](ArrayPlaces at, const TrainingRows&) { return stack.nodes(at); },
+          .forward_arrays = std::move(forward_arrays)};
+}
+
 }  // namespace
 
 TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
                                  const std::string& architecture, const RecurrenceKernels* instead) {
   check_trainable(size, precision);
-  if (size.layers > 1 && plan.stash != Stash::replay) {
-    throw InputError("a program of several layers is one with a stash of replay");
+  if (size.layers > 1 && plan.stash != Stash::replay && plan.stash != Stash::none) {
+    throw InputError("a program of several layers is one with a stash of replay, or without a stash");
   }
   const CompileRequest forward =
       instead ? instead->forward : compile_request(size, precision, plan.forward, false, architecture);
+  if (plan.stash == Stash::none) {
+    Builder b{size, precision, plan, {}};
+    KernelProgram program;
+    b.prepare = program.add_kernel(forward, "prepare");
+    b.forward = program.add_kernel(forward, "recurrence");
+    return stack_program(std::move(program), b);
+  }
   const CompileRequest backward =
       instead ? instead->backward : compile_request(size, precision, plan.backward, true, architecture);
   Builder b{size, precision, of_layer(plan, 0), {}, instead == nullptr};

@@ -13,6 +13,7 @@ constexpr std::int64_t kElement = 2, kFloat = 4;
 
 LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool is_dense, bool is_last) {
   const bool has_lengths = size.length_bytes > 0, is_replay = plan.stash == Stash::replay;
+  const bool is_forward = plan.stash == Stash::none;
   const bool recomputes = plan.stash != Stash::gates;  // chunk by chunk
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, cell = size.cell == Cell::lstm ? state : 0;
   const std::int64_t steps = chunk_steps(size, plan), chunks = chunk_count(size, plan);
@@ -20,25 +21,27 @@ LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan
   const std::int64_t gate_columns = is_dense ? aligned_columns(size.hidden) : size.hidden;
   LayerMemory m;
   m.cells = recomputes ? 0 : kElement * (size.steps + (has_lengths ? 0 : 1)) * cell;
-  m.kept = is_replay    ? (chunks - 1) * (kFloat + (is_last ? 0 : kElement)) * state
+  m.kept = is_forward   ? 0
+           : is_replay  ? (chunks - 1) * (kFloat + (is_last ? 0 : kElement)) * state
            : recomputes ? kFloat * (chunks - 1) * cell
                         : kElement * kKeptValues * size.steps * size.batch * gate_columns;
   if (is_dense) {
     const RecurrenceShape forward = recurrence_shape(size, plan.forward, false);
-    const RecurrenceShape backward = recurrence_shape(size, plan.backward, true);
+    const RecurrenceShape backward = is_forward ? RecurrenceShape{} : recurrence_shape(size, plan.backward, true);
     m.packed = static_cast<std::int64_t>(forward.packed_bytes);
+    m.progress = static_cast<std::int64_t>(forward.progress_bytes);
     m.packed_back = static_cast<std::int64_t>(backward.packed_bytes);
     m.ring = static_cast<std::int64_t>(forward.ring_bytes);
     m.ring_back = static_cast<std::int64_t>(backward.ring_bytes);
     m.bias_sums = static_cast<std::int64_t>(backward.bias_bytes);
   }
   m.ranks = has_lengths ? 8 * size.batch + kFloat * (size.steps + 1) : 0;
-  m.carry = kFloat * 2 * state;
+  m.carry = kFloat * 2 * state * (is_forward ? size.layers : 1);
   m.chunk_gates = recomputes ? kElement * kKeptValues * steps * size.batch * gate_columns : 0;
-  m.chunk_cells = recomputes ? kElement * (steps + (has_lengths ? 0 : 1)) * cell : 0;
-  m.chunk_y = is_replay && !is_last ? kElement * (steps + 1) * state : 0;
+  m.chunk_cells = recomputes && !is_forward ? kElement * (steps + (has_lengths ? 0 : 1)) * cell : 0;
+  m.chunk_y = (is_replay || is_forward) && !is_last ? kElement * (steps + 1) * state : 0;
   m.chunk_dy = is_replay && !is_last ? kElement * steps * state : 0;
-  const bool has_sums = is_replay || (recomputes && chunks > 1);
+  const bool has_sums = is_replay || (recomputes && !is_forward && chunks > 1);
   const std::int64_t gate_rows = info(size.cell).gates * gate_columns;
   const std::int64_t rows = (recomputes ? steps : size.steps) * size.batch;
   const std::int64_t w_ih = gate_rows * aligned_columns(size.input), w_hh = gate_rows * aligned_columns(size.hidden);
@@ -46,11 +49,14 @@ LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan
   if (copies(size.input) || has_lengths) {
     m.copied_x = kElement * rows * aligned_columns(size.input);
   }
-  if (copies(size.hidden) || has_lengths) {
+  if ((copies(size.hidden) || has_lengths) && !is_forward) {
     m.copied_y = kElement * (rows + (has_sums ? size.batch : 0)) * aligned_columns(size.hidden);
   }
   m.copied_w_ih = copies_w_ih ? kElement * w_ih : 0;
   m.copied_w_hh = copies(size.hidden) && plan.stash == Stash::cells ? kElement * w_hh : 0;
+  if (is_forward) {
+    return m;
+  }
   m.copied_dw_ih = has_sums ? kFloat * w_ih : copies_w_ih ? kElement * w_ih : 0;
   m.copied_dw_hh = has_sums ? kFloat * w_hh : copies(size.hidden) ? kElement * w_hh : 0;
   return m;
@@ -63,7 +69,7 @@ std::int64_t workspace_bytes(const TrainingSize& size, const DenseTrainingPlan& 
   };
   if (plan.stash == Stash::replay) {  // its layers run one after another
     for (int layer = 0; layer < size.layers; ++layer) {
-      const LayerMemory m = layer_memory(replayed_layer(size, layer), plan, true, layer + 1 == size.layers);
+      const LayerMemory m = layer_memory(layers_of(size, layer), plan, true, layer + 1 == size.layers);
       for (const std::int64_t array : {m.bias_sums, m.carry, m.chunk_gates, m.chunk_cells, m.chunk_y, m.chunk_dy,
                                        m.copied_x, m.copied_y, m.copied_w_ih}) {
         add(array);
@@ -72,6 +78,17 @@ std::int64_t workspace_bytes(const TrainingSize& size, const DenseTrainingPlan& 
         add(std::max(m.packed, m.packed_back));
         add(std::max(m.ring, m.ring_back));
       }
+    }
+    return bytes + kProductWorkspace;
+  }
+  if (plan.stash == Stash::none) {  // so do groups of layers, each with its weights
+    for (const auto& [first, layers] : layer_groups(size.layers, plan)) {
+      const LayerMemory m = layer_memory(layers_of(size, first, layers), plan, true, first + layers == size.layers);
+      for (const std::int64_t array :
+           {m.packed, m.progress, m.carry, m.chunk_gates, m.copied_x, m.copied_w_ih, m.chunk_y}) {
+        add(array);
+      }
+      add(first == 0 ? m.ring : 0);
     }
     return bytes + kProductWorkspace;
   }
@@ -93,12 +110,19 @@ TrainingMemory training_memory(const Training& training, const TrainingPlan& pla
   const std::int64_t output = element * rows * directions * hidden;
   const std::int64_t finals = element * directions * state * (network.cell == Cell::lstm ? 2 : 1);
   TrainingMemory memory;
+  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan); dense && dense->stash == Stash::none) {
+    TrainingSize size = size_of(training);
+    size.layers = stack.layers;
+    memory.workspace_bytes = workspace_bytes(size, *dense);
+    memory.peak_bytes = output + stack.layers * finals + memory.workspace_bytes;
+    return memory;
+  }
   if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan); dense && dense->stash == Stash::replay) {
     TrainingSize size = size_of(training);
     size.layers = stack.layers;
     std::int64_t bytes = output, sums = 0;
     for (int layer = 0; layer < stack.layers; ++layer) {
-      const LayerMemory of = layer_memory(replayed_layer(size, layer), *dense, true, layer + 1 == stack.layers);
+      const LayerMemory of = layer_memory(layers_of(size, layer), *dense, true, layer + 1 == stack.layers);
       bytes += of.kept;
       sums += of.copied_dw_ih + of.copied_dw_hh + element * 2 * gate_rows;
     }

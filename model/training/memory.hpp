@@ -16,6 +16,7 @@ struct LayerMemory {
   std::int64_t packed = 0, packed_back = 0, ring = 0, ring_back = 0, bias_sums = 0;
   std::int64_t ranks = 0;                         // of each half
   std::int64_t carry = 0;                         // between chunks
+  std::int64_t progress = 0;                      // of layers that are on the SMs at once
   std::int64_t chunk_gates = 0, chunk_cells = 0;  // of a stash of cells or replay
   // Of a stash of replay, of a layer that is not the last: outputs of a chunk and the state before it, and their
   // gradients.
@@ -27,10 +28,10 @@ struct LayerMemory {
 LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan, bool is_dense = true,
                          bool is_last = true);
 
-// Of a layer of the stack that is replayed.
-inline TrainingSize replayed_layer(TrainingSize size, int layer) {
-  size.input = layer > 0 ? size.hidden : size.input;
-  size.layers = 1;
+// Of `layers` layers of the stack, from `first` on: of one that is replayed, or of those that are on the SMs at once.
+inline TrainingSize layers_of(TrainingSize size, int first, int layers = 1) {
+  size.input = first > 0 ? size.hidden : size.input;
+  size.layers = layers;
   return size;
 }
 

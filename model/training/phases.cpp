@@ -17,7 +17,7 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     is_beside = plan.beside;
   }
   const Stack& stack = training.stack;
-  const bool is_replay = plan.stash == Stash::replay;
+  const bool is_replay = plan.stash == Stash::replay, is_forward = plan.stash == Stash::none;
   const auto recomputes = [&](int layer) {
     if constexpr (requires { plan.cell_layers; }) {
       return of_layer(plan, layer).stash == Stash::cells;
@@ -27,8 +27,8 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   };
   const auto chunks_of = [&](int layer) {
     if constexpr (requires { plan.chunk; }) {
-      return recomputes(layer) || is_replay ? static_cast<int>(chunk_count(size_of(training), of_layer(plan, layer)))
-                                            : 1;
+      return recomputes(layer) || is_replay || is_forward ? static_cast<int>(chunk_count(size_of(training), of_layer(plan, layer)))
+                                                          : 1;
     } else {
       return 1;
     }
@@ -56,7 +56,7 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     }
     for (int direction = 0; direction < stack.directions(); ++direction) {
       phases.push_back({kind, layer, direction == 1, is_beside && direction > 0, is_beside ? stack.directions() : 1,
-                        times, kind == PhaseKind::replay || (!recomputes(layer) && !is_replay), how});
+                        times, kind == PhaseKind::replay || (!recomputes(layer) && !is_replay && !is_forward), how});
     }
   };
   const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
@@ -69,8 +69,21 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     copied += copies_x || copies_y ? 3 * rows * columns : 0;
   }
   phases.push_back({.kind = PhaseKind::packing,
-                    .how = Packing{(is_replay ? 3 * chunks_of(0) : 2) * weights * stack.layers * stack.directions(),
+                    .how = Packing{(is_replay    ? 3 * chunks_of(0)
+                                    : is_forward ? 1
+                                                 : 2) *
+                                       weights * stack.layers * stack.directions(),
                                    copied * stack.directions()}});
+  if constexpr (std::is_same_v<P, DenseTrainingPlan>) {
+    if (is_forward) {
+      for (const LayerGroup& group : layer_groups(stack.layers, plan)) {
+        const int first = group.first;
+        product(PhaseKind::input_product, first, 0, rows, samples_of(first), multiplied(stack.columns(network, first)));
+        recurrence(PhaseKind::forward, first, plan.forward);
+      }
+      return phases;
+    }
+  }
   for (int layer = 0; layer < stack.layers; ++layer) {
     for (int direction = 0; direction < stack.directions(); ++direction) {
       product(PhaseKind::input_product, layer, direction, rows, samples_of(layer),

@@ -51,7 +51,7 @@ bool has_tensor_cores(const Chip& chip) {
 }
 
 Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
-                                                    int share, std::size_t most) {
+                                                    int share, std::size_t most, int layers) {
   struct Warps {
     int warps, warp_groups;
   };
@@ -67,6 +67,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   std::vector<Priced> best;  // of each division of the work
   std::string refusal;
   const auto consider = [&](RecurrencePlan plan) {
+    plan.layers = layers;
     plan.ahead = steps_ahead(size, plan, is_backward);
     plan.poll_delay = poll_delay(size, plan, is_backward);
     const Found<RecurrencePlan> fitting = with_room(size, plan, is_backward, sms, shared_bytes);
@@ -94,7 +95,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
     if (split > 1 && of_group > usable) {
       return;
     }
-    const int most_groups = std::clamp(usable / of_group, 1, batch);
+    const int most_groups = std::clamp(usable / (of_group * layers), 1, batch);
     for (const int groups : std::set<int>{most_groups, (most_groups + 1) / 2, 1}) {
       const int of_group_samples = (batch + groups - 1) / groups;
       std::set<int> sub_batches;
@@ -128,7 +129,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   // shared memory.
   constexpr int kManySamples = 1024;
   for (int launches = 1;
-       launches <= std::max(1, size.batch / kMostOfSubBatch) && (best.empty() || launches * kManySamples <= size.batch);
+       launches <= (layers > 1 ? 1 : std::max(1, size.batch / kMostOfSubBatch)) && (best.empty() || launches * kManySamples <= size.batch);
        launches *= 2) {
     for (const int split : {1, 2, 4}) {
       if (split == 1 || (is_backward && has_clusters)) {
@@ -225,6 +226,26 @@ Found<DenseTrainingPlan> choose_dense(const Chip& chip, const TrainingSize& size
   return DenseTrainingPlan{stash, *forward, *backward, share > 1};
 }
 
+// Of a stack without a stash, for each number of layers that may be on the SMs at once, the best plan.
+Found<DenseTrainingPlan> choose_stack(const Chip& chip, const Training& training) {
+  const TrainingSize size = size_of(training);
+  Found<DenseTrainingPlan> best = Found<DenseTrainingPlan>::nothing("");
+  double least_us = 0;
+  for (int layers = 1; layers <= std::min(training.stack.layers, size.cell == Cell::lstm ? kMostLayersAtOnce : 1); ++layers) {
+    const auto ranked = rank_recurrences(chip, size, false, 1, 1, layers);
+    if (!ranked) {
+      return best ? best : Found<DenseTrainingPlan>::nothing(ranked.why());
+    }
+    const DenseTrainingPlan plan{.stash = Stash::none, .forward = ranked->front(), .backward = {}};
+    const double us = predict(chip, training, plan).iteration.us;
+    if (!best || us < least_us) {
+      best = plan;
+      least_us = us;
+    }
+  }
+  return best;
+}
+
 // Both directions beside each other in both passes, or in none: whichever is faster.
 Found<DenseTrainingPlan> choose_dense(const Chip& chip, const Training& training, Stash stash) {
   const TrainingSize size = size_of(training);
@@ -284,6 +305,10 @@ Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, S
   }
   if (training.mask && stash != Stash::gates) {
     return Found<TrainingPlan>::nothing("with a mask, training keeps the gates");
+  }
+  if (stash == Stash::none) {
+    return training.stack.bidirectional ? Found<TrainingPlan>::nothing("a stack without a stash has one direction")
+                                        : found(choose_stack(chip, training));
   }
   return training.mask ? found(choose_sparse(chip, training, stash)) : found(choose_dense(chip, training, stash));
 }

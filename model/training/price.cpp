@@ -69,8 +69,9 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const
                  sparse.sub_batches * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
   } else {
     const auto& dense = std::get<RecurrencePlan>(phase.how);
-    const double weights = dense.batch_groups * gates * network.hidden * network.hidden * element_bytes(network);
-    price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward), network.steps),
+    const double weights = dense.batch_groups * (2 * dense.layers - 1) * gates * network.hidden * network.hidden * element_bytes(network);
+    const double steps = network.steps + phase.times * (dense.layers - 1.0);  // of a stack, until the last layer has begun
+    price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward), steps),
                  phase.times * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second) +
                      (phase.times - 1) * chip.library_node_seconds);  // and an empty ring
   }
@@ -213,6 +214,9 @@ Footprint footprint(const Chip& chip, const Training& training, const TrainingPl
   };
   if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
     for (const bool is_backward : {false, true}) {
+      if (is_backward && dense->stash == Stash::none) {
+        continue;
+      }
       const RecurrencePlan& pass = is_backward ? dense->backward : dense->forward;
       const RecurrenceShape shape = recurrence_shape(size_of(training), pass, is_backward);
       const Footprint of_pass = footprint(chip, pass, shape, dense->beside ? training.stack.directions() : 1);
@@ -302,7 +306,8 @@ double inference_us(const Chip& chip, const Training& training, const TrainingPl
   for (std::size_t i = 0; i < phases.size(); ++i) {
     const PhaseKind kind = phases[i].kind;
     if (kind == PhaseKind::packing || kind == PhaseKind::input_product || kind == PhaseKind::forward) {
-      const double one = prices[i].us / (kind == PhaseKind::packing ? 2 : 1);  // of both passes
+      const bool is_of_both = kind == PhaseKind::packing && stash_of(plan) != Stash::none;
+      const double one = prices[i].us / (is_of_both ? 2 : 1);
       us += phases[i].beside ? std::max(0.0, one - last) : one;
       last = phases[i].beside ? std::max(last, one) : one;
     }

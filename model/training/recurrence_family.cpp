@@ -30,6 +30,7 @@ std::string beyond_limits(const Recurrent& network, const RecurrencePlan&) {
 
 void check(const Recurrent& network, const RecurrencePlan& plan) {
   require(plan.split == 1, "split=1 without gradients, found " + std::to_string(plan.split));
+  require(plan.layers == 1, "layers=1 of one layer, found " + std::to_string(plan.layers));
   geometry(network, plan);
 }
 

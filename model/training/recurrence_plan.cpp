@@ -27,7 +27,8 @@ constexpr std::array kFields{
     number<&RecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
     number<&RecurrencePlan::units>("units", 16, 32).power_of_two(),
     number<&RecurrencePlan::warp_groups>("warp_groups", 1, 4),
-    number<&RecurrencePlan::launches>("launches", 1, kMostOfBatch).usually(1)};
+    number<&RecurrencePlan::launches>("launches", 1, kMostOfBatch).usually(1),
+    number<&RecurrencePlan::layers>("layers", 1, kMostLayersAtOnce).usually(1)};
 
 constexpr int kRegisters = 65536;
 
@@ -65,11 +66,14 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   require(plan.sub_batches % plan.warp_groups == 0, "every warp group has as many sub-batches");
   require(plan.warps > 0 && plan.warps * plan.warp_groups <= 16, "an SM has 1 to 16 warps");
   require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
+  require(plan.layers == 1 || (!is_backward && size.cell == Cell::lstm && size.length_bytes == 0 && plan.launches == 1),
+          "only forward passes of LSTMs without lengths have several layers, in one launch");
+  require(plan.layers == 1 || plan.warps % 2 == 0, "of several layers, half of the warps have the input's weights");
   RecurrenceShape shape;
   const int group_threads = 32 * plan.warps;
   shape.threads = group_threads * plan.warp_groups;
   shape.sms = ceil_divide(size.hidden, plan.units * plan.split) * plan.split;
-  shape.blocks = shape.sms * plan.batch_groups;
+  shape.blocks = shape.sms * plan.batch_groups * plan.layers;
   const std::int64_t sub_batches = std::int64_t{plan.batch_groups} * plan.sub_batches;
   shape.samples = ceil_divide(kernel_batch(size.batch), sub_batches * plan.launches);
   shape.launch_samples = static_cast<int>(sub_batches) * shape.samples;
@@ -85,7 +89,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   const int planes = is_backward && size.cell == Cell::gru ? gates : 1;
   const int plane_values = shape.sms / plan.split * plan.units * (is_backward && size.cell == Cell::lstm ? gates : 1);
   shape.spans = planes * ceil_divide(plane_values, kSpanUnits);
-  shape.warp_spans = ceil_divide(shape.spans, plan.warps);
+  shape.source_warps = plan.layers > 1 ? plan.warps / 2 : plan.warps;
+  shape.warp_spans = ceil_divide(shape.spans, shape.source_warps);
   shape.tiles = shape.warp_spans * 2 * shape.row_tiles;
   require(plan.shared_tiles >= 0 && plan.shared_tiles <= shape.tiles, "a warp has fewer tiles");
   shape.ragged = shape.samples % 8 != 0 && shape.spans % shape.warp_spans != 0;
@@ -96,9 +101,10 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.shared_bytes =
       static_cast<std::size_t>(plan.warps) * plan.shared_tiles * kTileBytes + shape.carry_bytes +
       plan.warp_groups * (2 * plan.warps * partials + (plan.split > 1 ? 2 * plan.split * finished : 0) + 16);
-  shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.warps * shape.tiles * kTileBytes;
+  shape.packed_bytes = static_cast<std::size_t>(shape.sms) * plan.layers * plan.warps * shape.tiles * kTileBytes;
   const std::size_t state = static_cast<std::size_t>(plan.split) * shape.spans * shape.samples * kSpanUnits * 2;
-  shape.ring_bytes = (state + 127) / 128 * 128 * plan.sub_batches * plan.batch_groups * 2 * plan.ahead;
+  shape.ring_bytes = (state + 127) / 128 * 128 * plan.sub_batches * plan.batch_groups * 2 * plan.ahead * plan.layers;
+  shape.progress_bytes = plan.layers > 1 ? sizeof(int) * shape.blocks * plan.warp_groups : 0;
   constexpr std::size_t kGradients = 4;  // of a unit, a GRU's too
   shape.bias_bytes = sizeof(float) * kGradients * size.hidden * plan.batch_groups * plan.warp_groups *
                      std::min(shape.samples, group_threads / plan.units);

@@ -17,6 +17,8 @@
 
 namespace onchip {
 
+inline constexpr int kMostLayersAtOnce = 16;
+
 struct RecurrencePlan {
   using Workload = Recurrent;
   static constexpr std::string_view kName = "dense_pipelined";
@@ -33,6 +35,7 @@ struct RecurrencePlan {
   int units = 16;           // of an SM; 16 or 32
   int warp_groups = 1;      // of an SM, each with all of its rows, and with sub-batches of its own
   int launches = 1;         // one after another, each of a part of the samples
+  int layers = 1;           // of a stack, on the SMs at once, each a step behind the one below (stack.hpp)
 
   Tier tier() const { return shared_tiles > 0 ? Tier::shared_memory : Tier::registers; }
   friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
@@ -51,11 +54,12 @@ struct RecurrenceShape {
   int sms = 0;                          // of a batch group
   int samples = 0, launch_samples = 0;  // of a sub-batch, and of all of a launch
   int row_tiles = 0, sample_tiles = 0;  // of an SM's sums
-  int spans = 0, warp_spans = 0;        // of 32 columns, of an SM and of a warp
+  int spans = 0, warp_spans = 0;        // of 32 columns, of a state and of a warp
+  int source_warps = 0;                 // that share a state out: of a stack, half of them
   int tiles = 0;                        // of a warp
-  int blocks = 0, threads = 0;          // of a block; of a warp group: threads / warp_groups
+  int blocks = 0, threads = 0;          // of all layers; of a block: of a warp group threads / warp_groups
   bool ragged = false;                  // see ONCHIP_RAGGED in dense/multiply.cuh
-  std::size_t shared_bytes = 0, carry_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0;
+  std::size_t shared_bytes = 0, carry_bytes = 0, packed_bytes = 0, ring_bytes = 0, bias_bytes = 0, progress_bytes = 0;
 };
 // Throws InputError for a plan that the kernel does not have.
 RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);

@@ -54,7 +54,8 @@ Price recurrence_price(const Chip& chip, const TrainingSize& size, const Recurre
   const double group_spans = std::max(1, plan.loads_in_flight / (2 * shape.sample_tiles));
   const double groups = std::ceil(shape.warp_spans / group_spans);
   const double late = std::max(0.0, cost[Cost::training_round_trip] - (arithmetic + gather) / groups);
-  const double staging = kSpanBytes * shape.spans * shape.samples / cost[Cost::training_bytes_per_cycle] +
+  const int sources = plan.warps / shape.source_warps;
+  const double staging = kSpanBytes * sources * shape.spans * shape.samples / cost[Cost::training_bytes_per_cycle] +
                          std::max(0.0, groups - 2) * late;
   const double sums = kSumBytes * 16 * shape.row_tiles * 8 * shape.sample_tiles * plan.warps;
   const double reduction = cost[Cost::transfers_exposed] * 2 * sums * row_cycles;

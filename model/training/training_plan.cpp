@@ -108,6 +108,14 @@ std::string why_no_replay(const Stack& stack) {
                                         : "";
 }
 
+std::vector<LayerGroup> layer_groups(int layers, const DenseTrainingPlan& plan) {
+  std::vector<LayerGroup> groups;
+  for (int first = 0; first < layers; first += plan.forward.layers) {
+    groups.push_back({first, std::min(plan.forward.layers, layers - first)});
+  }
+  return groups;
+}
+
 void check(const Training& training, const TrainingPlan& plan) {
   const auto refuse = [&](const std::string& why) {
     throw InputError("plan: " + std::string(family_name(plan)) + ' ' + why);
@@ -134,8 +142,16 @@ void check(const Training& training, const TrainingPlan& plan) {
     if (dense->stash == Stash::replay && !why_no_replay(training.stack).empty()) {
       refuse(why_no_replay(training.stack));
     }
+    if (dense->stash == Stash::none && training.stack.bidirectional) {
+      refuse("has stacks of one direction, and this one has two");
+    }
+    if (dense->stash != Stash::none && dense->forward.layers > 1) {
+      refuse("has several layers at once only where no backward follows");
+    }
     recurrence_shape(size_of(training), dense->forward, false);
-    recurrence_shape(size_of(training), dense->backward, true);
+    if (dense->stash != Stash::none) {
+      recurrence_shape(size_of(training), dense->backward, true);
+    }
   }
 }
 

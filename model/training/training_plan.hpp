@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace onchip {
 
@@ -27,8 +28,9 @@ namespace onchip {
 //          from x and h
 //   replay of a stack of layers the state behind each chunk of steps, c or of a GRU h in fp32: from it the forward pass
 //          of all layers runs again for the chunk, which then keeps the gates. Outputs of lower layers are not kept
-enum class Stash : std::uint8_t { gates, cells, replay };
-inline constexpr std::array<std::string_view, 3> kStashNames{"gates", "cells", "replay"};
+//   none   of a stack of layers no backward follows: plan.forward.layers of them are on the SMs at once
+enum class Stash : std::uint8_t { gates, cells, replay, none };
+inline constexpr std::array<std::string_view, 4> kStashNames{"gates", "cells", "replay", "none"};
 
 struct DenseTrainingPlan {
   using Workload = Training;
@@ -104,6 +106,12 @@ Found<SparseRecurrence> sparse_recurrence(const Chip& chip, const Training& trai
 
 // Why a stack has no plans with a stash of replay, or nothing.
 std::string why_no_replay(const Stack& stack);
+
+// Without a stash, of a stack: groups of layers that are on the SMs at once, one after another.
+struct LayerGroup {
+  int first = 0, layers = 1;
+};
+std::vector<LayerGroup> layer_groups(int layers, const DenseTrainingPlan& plan);
 
 // Throws InputError for a plan that is not of this training, or that no kernel can be built from. What comes in as text
 // must pass here.

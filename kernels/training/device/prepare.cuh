@@ -8,9 +8,13 @@
 #include "kernels/dense/multiply.cuh"
 #include "kernels/training/device/rows.cuh"
 #include "kernels/training/device/shape.cuh"
+#include "kernels/training/device/stack.cuh"
 
 // The weight in an SM's row and column; zero where there is none.
 __device__ __forceinline__ u32 weight(const void* weights, int sm, int row, int column) {
+  if (kLayers > 1 && weights == nullptr) {
+    return 0;
+  }
   long long index;
   bool exists;
   if constexpr (kIsBackward) {
@@ -31,33 +35,44 @@ __device__ __forceinline__ u32 weight_pair(const void* weights, int sm, int row,
 }
 
 // Lane 4 g + q has of a tile, which is half a span, rows 2 g and 2 g + 1, and four columns from 8 q on, or 8 q + 4.
-__device__ __forceinline__ void pack_tile(const Arguments& a, int sm, int warp, int tile, int lane) {
-  const int span = warp * kWarpSpans + tile / (kSpanTiles * kRowTiles);
+__device__ __forceinline__ void pack_tile(const Arguments& a, int of_layer, int sm, int warp, int tile, int lane) {
+  const int span = warp % kSourceWarps * kWarpSpans + tile / (kSpanTiles * kRowTiles);
   const int row = tile % kRowTiles * 16 + lane / 4 * 2;
   const int column = span * kSpanUnits + lane % 4 * 8 + tile / kRowTiles % kSpanTiles * 4;
+  const void* weights = a.weights;
+  if constexpr (kLayers > 1) {
+    weights = warp < kSourceWarps ? a.stacked[of_layer].w_hh : a.stacked[of_layer].w_ih;
+  }
   Word v{};
   if (span < kSpans && row < kRows) {
-    v = {weight_pair(a.weights, sm, row, column), weight_pair(a.weights, sm, row + 1, column),
-         weight_pair(a.weights, sm, row, column + 2), weight_pair(a.weights, sm, row + 1, column + 2)};
+    v = {weight_pair(weights, sm, row, column), weight_pair(weights, sm, row + 1, column),
+         weight_pair(weights, sm, row, column + 2), weight_pair(weights, sm, row + 1, column + 2)};
   }
   const int before = shared_before(tile);
   const int place =
       in_shared(tile) ? kWarps * kRegisterTiles + warp * kSharedTiles + before : warp * kRegisterTiles + tile - before;
-  reinterpret_cast<Word*>(a.packed)[(static_cast<long long>(sm) * kWarps * kTiles + place) * 32 + lane] = v;
+  const long long of_sm = (static_cast<long long>(of_layer) * kSms + sm) * (kWarps * kTiles);
+  reinterpret_cast<Word*>(a.packed)[(of_sm + place) * 32 + lane] = v;
 }
 
 extern "C" __global__ void prepare(const Arguments a) {
   const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
 #pragma unroll 1
-  for (long long i = first; a.weights != nullptr && i < static_cast<long long>(kSms) * kWarps * kTiles * 32; i += threads) {
-    const int tile = static_cast<int>(i / 32);
-    pack_tile(a, tile / (kWarps * kTiles), tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
+  for (long long i = first; a.weights != nullptr && i < static_cast<long long>(kLayers) * kSms * kWarps * kTiles * 32; i += threads) {
+    const int tile = static_cast<int>(i / 32), sm = tile / (kWarps * kTiles);
+    pack_tile(a, sm / kSms, sm % kSms, tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
+  }
+  if constexpr (kLayers > 1) {
+#pragma unroll 1
+    for (long long i = first; i < kProgressWords * kLayers; i += threads) {
+      a.progress[i] = 0;
+    }
   }
   // What is nobody's stays zero; a word of the rest is all ones until it is published.
   constexpr int kWordValues = 16 / kElementBytes;
 #pragma unroll 1
-  for (long long i = first; i < static_cast<long long>(kRingSlots) * kRingStride / 16; i += threads) {
+  for (long long i = first; i < kLayers * kRingBytes / 16; i += threads) {
     const int in_state = static_cast<int>(i % (kStateStride / 16));
     const int span = in_state / (kSpanBytes / 16);
     const int value = span % kPlaneSpans * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;

@@ -16,6 +16,10 @@
 // with sub-batches of its own, so that one polls and multiplies while another finishes. The states of all sub-batches:
 //
 //   ring    [kRingSlots][kBatchGroups][kSubBatches][kSplit * kSpans][kGroupBatch][32]
+//
+// Of a stack, kLayers layers are on the SMs at once, each a step behind the one below: half of the warps of an SM have
+// W_hh and multiply their layer's own state, the others W_ih and the state of the layer below, which they poll in its
+// ring. The first layer's W_ih x is there beforehand, so that its other warps multiply with zeros.
 #pragma once
 
 #include "kernels/training/device/arguments.hpp"
@@ -33,6 +37,8 @@ constexpr bool kHasLengths = kLengthBytes > 0;
 constexpr int kSms = ONCHIP_SMS;
 constexpr int kBlocks = kSms;  // that exchange a state
 constexpr int kLaunches = ONCHIP_LAUNCHES;  // of a part of the samples each
+constexpr int kLayers = ONCHIP_LAYERS;
+constexpr int kSources = kLayers > 1 ? 2 : 1;  // states that the warps multiply
 constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kSubBatches = ONCHIP_SUB_BATCHES;
 constexpr int kGroupBatch = ONCHIP_SAMPLES;  // of a sub-batch
@@ -43,6 +49,8 @@ constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a sub-batch: a unit of a sample
 constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
 constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
+static_assert(kLayers == 1 || (!kIsBackward && kCell == kLstm && !kHasLengths && kLaunches == 1),
+              "what can be a stack");
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 
 constexpr int kCellGates = kCell == kGru ? 3 : 4;
@@ -63,6 +71,7 @@ constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a sub-batch
 constexpr int kRingStride = kBatchGroups * kSubBatches * kStateStride;
 constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
+constexpr long long kRingBytes = static_cast<long long>(kRingSlots) * kRingStride;  // of a layer
 __device__ __forceinline__ constexpr int in_l2(u32 offset) {
   return offset;
 }
@@ -76,8 +85,12 @@ __device__ __forceinline__ int place_of(int unit, int sample) {
 
 using Arguments = onchip::TrainingArguments;
 
+__device__ __forceinline__ int layer() {
+  return kLayers == 1 ? 0 : static_cast<int>(blockIdx.x) / (kSms * kBatchGroups);
+}
 __device__ __forceinline__ int batch_group() {
-  return static_cast<int>(blockIdx.x) / kSms;
+  const int group = static_cast<int>(blockIdx.x) / kSms;  // of all layers
+  return kLayers == 1 ? group : group % kBatchGroups;
 }
 __device__ __forceinline__ int warp_group() {
   return kWarpGroups == 1 ? 0 : static_cast<int>(threadIdx.x) / ONCHIP_THREADS;

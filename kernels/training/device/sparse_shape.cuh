@@ -64,6 +64,8 @@ using Arguments = onchip::SparseTrainingArguments;
 // item.cuh's: a launch has all SMs, and its words go to the outbox.
 constexpr int kLaunches = 1;
 constexpr int kBatchGroups = 1, kSumGroups = kSubBatches;
+constexpr int kLayers = 1;
+__device__ __forceinline__ int layer() { return 0; }
 __device__ __forceinline__ int batch_group() { return 0; }
 __device__ __forceinline__ int sum_group() { return 0; }
 __device__ __forceinline__ int sm_of_group() { return static_cast<int>(blockIdx.x); }

@@ -26,6 +26,7 @@
 #include "kernels/training/device/prepare.cuh"
 #include "kernels/training/device/publish.cuh"
 #include "kernels/training/device/split.cuh"
+#include "kernels/training/device/stack.cuh"
 #if ONCHIP_BACKWARD
 #include "kernels/training/device/backward.cuh"
 #else
@@ -84,7 +85,8 @@ __device__ __forceinline__ int tiles_left(const Arguments& a, long long step, in
   return tiles;
 }
 
-extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments a) {
+extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments given) {
+  const Arguments a = of_layer(given);
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);  // of the warp group
   const int warp = thread / 32, lane = thread % 32;
@@ -111,18 +113,21 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
   });
   __syncthreads();
 
-  const u32 place = warp * kWarpSpans * kSpanBytes + 16 * lane;
-  const char* const first_state = a.ring + batch_group() * (kSubBatches * kStateStride) +
+  const int source_warp = kSources == 1 ? warp : warp % kSourceWarps;
+  const u32 place = source_warp * kWarpSpans * kSpanBytes + 16 * lane;
+  // The layer below has computed the state of this step when the own one is that of the step before.
+  const int later = is_of_below(warp) ? 1 : 0;
+  const char* const first_state = a.ring - later * kRingBytes + batch_group() * (kSubBatches * kStateStride) +
                                   sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
-  const int spans = min(kSpans - warp * kWarpSpans, kWarpSpans);
-  Source source{first_state, place, kSpans == kWarps * kWarpSpans ? kWarpSpans : spans,
+  const int spans = min(kSpans - source_warp * kWarpSpans, kWarpSpans);
+  Source source{first_state, place, kSpans == kSourceWarps * kWarpSpans ? kWarpSpans : spans,
                 kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
   int polls = kPolls;
   int count = 0;  // of sub-batches
   const long long steps = a.steps + (kIsBackward ? 1 : 0);
   int sub_batches = kSubBatches;
 
-  source.state += warp_group() * kStateStride;
+  source.state += warp_group() * kStateStride + later * kRingStride;
   if constexpr (kHasLengths) {
     source.samples = tiles_left(a, 0, warp_group(), lane);
   }
@@ -145,12 +150,13 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
       if (sub_batch < kWarpGroups && (step & (kAhead / 2 - 1)) == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
         renew_polls(a.status, polls);
+        keep_pace(a, static_cast<u32>(step), thread, polls);
       }
       const bool is_last = sub_batch + kWarpGroups >= (kHasLengths ? sub_batches : kSubBatches);
       const long long next_step = step + (is_last ? 1 : 0);
       const int next_sub_batch = is_last ? warp_group() : sub_batch + kWarpGroups;
       source.state =
-          first_state + static_cast<int>(next_step % kRingSlots) * kRingStride + next_sub_batch * kStateStride;
+          first_state + static_cast<int>((next_step + later) % kRingSlots) * kRingStride + next_sub_batch * kStateStride;
       if constexpr (kHasLengths) {
         source.samples = tiles_left(a, next_step, next_sub_batch, lane);
       }

@@ -143,7 +143,7 @@ TEST_CASE("an interpreted training step of several launches has the gradients of
 namespace {
 
 DenseTrainingPlan replay_plan(const TrainingSize& size, int chunk) {
-  DenseTrainingPlan plan = chosen_on(replayed_layer(size, 0), 4);
+  DenseTrainingPlan plan = chosen_on(layers_of(size, 0), 4);
   plan.stash = Stash::replay;
   plan.chunk = chunk;
   return plan;
@@ -159,7 +159,7 @@ TEST_CASE("an interpreted stack that is replayed has the gradients of the refere
                               << " steps " << size.steps << " layers " << layers << " chunk " << chunk);
     const TrainingProgram training = confirmed_program(size, precision, replay_plan(size, chunk), "sm_90");
     InterpretedProgram interpreted(training.program);
-    check_replay(interpreted, training, size, precision, random_stack(size, precision, initial, last, 6));
+    check_stack(interpreted, training, size, precision, random_stack(size, precision, initial, last, 6));
   };
   check({24, 32, 4, 5, cell}, 2, fp16, true, true, 2);
   check({24, 32, 4, 5, cell}, 2, fp16, true, true, 5);
@@ -181,7 +181,7 @@ TEST_CASE("a replay has the bits of a step that keeps the gates, and in chunks t
   for (const int chunk : {6, 4, 1}) {
     const TrainingProgram training = training_program(size, fp16, replay_plan(size, chunk), "sm_90");
     InterpretedProgram interpreted(training.program);
-    replay_errors(interpreted, training, size, fp16, {in});
+    stack_errors(interpreted, training, size, fp16, {in});
     const auto same = [&](int TrainingArrays::*array) {
       return read_elements(interpreted, training.arrays.*array, fp16) ==
              read_elements(expected, kept.arrays.*array, fp16);
@@ -222,7 +222,7 @@ TEST_CASE("the arrays of drawn training programs have the bytes that are predict
     std::int64_t kept = 0;
     for (int layer = 0; layer < size.layers; ++layer) {
       const bool is_last = layer + 1 == size.layers;
-      const LayerMemory memory = layer_memory(replayed_layer(size, layer), plan, true, is_last);
+      const LayerMemory memory = layer_memory(layers_of(size, layer), plan, true, is_last);
       const TrainingArrays& a = training.layers[static_cast<std::size_t>(layer)];
       kept += memory.kept;
       CHECK(arrays[a.cells].bytes == static_cast<std::size_t>(memory.cells));

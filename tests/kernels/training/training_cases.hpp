@@ -236,20 +236,20 @@ inline void check_training(ProgramExecutor& executor, const TrainingArrays& a, c
   }
 }
 
-// Random data for each layer of a stack that is replayed, of which those behind the first have no x and only the last
+// Random data for each layer of a stack, of which those behind the first have no x and only the last
 // has dy.
 inline std::vector<TrainingInput> random_stack(const TrainingSize& size, Precision precision, bool initial, bool last,
                                                std::uint64_t seed) {
   std::vector<TrainingInput> layers;
   for (int layer = 0; layer < size.layers; ++layer) {
-    layers.push_back(random_training(replayed_layer(size, layer), precision, initial, last,
+    layers.push_back(random_training(layers_of(size, layer), precision, initial, last,
                                      seed + 100 * static_cast<std::uint64_t>(layer)));
   }
   return layers;
 }
 
 // Of every result against the reference, relative to its norm, after a run.
-inline std::vector<std::pair<std::string, double>> replay_errors(ProgramExecutor& executor,
+inline std::vector<std::pair<std::string, double>> stack_errors(ProgramExecutor& executor,
                                                                  const TrainingProgram& training,
                                                                  const TrainingSize& size, Precision precision,
                                                                  std::vector<TrainingInput> in) {
@@ -288,12 +288,12 @@ inline std::vector<std::pair<std::string, double>> replay_errors(ProgramExecutor
     if (layer > 0) {
       in[layer].x = expected[layer - 1].y;
     }
-    expected[layer] = training_reference(replayed_layer(size, static_cast<int>(layer)), in[layer]);
+    expected[layer] = training_reference(layers_of(size, static_cast<int>(layer)), in[layer]);
   }
   for (std::size_t layer = layers; layer-- > 0;) {
     if (layer + 1 < layers) {
       in[layer].dy = expected[layer + 1].dx;
-      expected[layer] = training_reference(replayed_layer(size, static_cast<int>(layer)), in[layer]);
+      expected[layer] = training_reference(layers_of(size, static_cast<int>(layer)), in[layer]);
     }
   }
   // Rows of fp32, of each gate's units and columns with what pads them.
@@ -317,29 +317,34 @@ inline std::vector<std::pair<std::string, double>> replay_errors(ProgramExecutor
     const auto add_elements = [&](const std::string& name, int array, const std::vector<double>& right) {
       add(name, right, read_elements(executor, array, precision));
     };
-    add("dw_ih", of.dw_ih, read_sums(a.dw_ih, replayed_layer(size, static_cast<int>(layer)).input));
-    add("dw_hh", of.dw_hh, read_sums(a.dw_hh, size.hidden));
     add_elements("hn", a.hn, of.hn);
+    if (size.cell == Cell::lstm) {
+      add_elements("cn", a.cn, of.cn);
+    }
+    if (layer + 1 == layers) {
+      add_elements("y", a.y, of.y);
+    }
+    if (stash_of(training.plan) == Stash::none) {
+      continue;
+    }
+    add("dw_ih", of.dw_ih, read_sums(a.dw_ih, layers_of(size, static_cast<int>(layer)).input));
+    add("dw_hh", of.dw_hh, read_sums(a.dw_hh, size.hidden));
     add_elements("db", a.db, of.db);
     add_elements("db_hh", a.db_hh, of.db_hh);
     add_elements("dh0", a.dh0, of.dh0);
     if (size.cell == Cell::lstm) {
-      add_elements("cn", a.cn, of.cn);
       add_elements("dc0", a.dc0, of.dc0);
     }
     if (layer == 0) {
       add_elements("dx", a.dx, of.dx);
     }
-    if (layer + 1 == layers) {
-      add_elements("y", a.y, of.y);
-    }
   }
   return errors;
 }
 
-inline void check_replay(ProgramExecutor& executor, const TrainingProgram& training, const TrainingSize& size,
+inline void check_stack(ProgramExecutor& executor, const TrainingProgram& training, const TrainingSize& size,
                          Precision precision, const std::vector<TrainingInput>& in) {
-  for (const auto& [name, error] : replay_errors(executor, training, size, precision, in)) {
+  for (const auto& [name, error] : stack_errors(executor, training, size, precision, in)) {
     INFO(name);
     CHECK(error <= 2 * most_error(precision));  // of several layers
   }

@@ -78,7 +78,7 @@ TEST_CASE(
         plan.chunk = 5;
         const TrainingProgram replay = confirmed_program(size, Precision::fp16, plan, device.architecture);
         DeviceProgram replayed(replay.program);
-        check_replay(replayed, replay, size, Precision::fp16, random_stack(size, Precision::fp16, true, true, 6));
+        check_stack(replayed, replay, size, Precision::fp16, random_stack(size, Precision::fp16, true, true, 6));
       }
     }
   }
