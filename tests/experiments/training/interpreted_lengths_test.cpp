@@ -47,7 +47,7 @@ TEST_CASE("lengths that are handled wrongly anywhere are found", "[slow]") {
   DenseTrainingPlan plan = chosen_on(size, 2);
   plan.forward = changed(plan.forward, "batch_groups=1 sub_batches=2");
   plan.backward = changed(plan.backward, "batch_groups=1 sub_batches=2");
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, plan, "sm_90");
+  const TrainingProgram training = planned_program(size, Precision::fp16, plan);
   TrainingInput sorted = in;
   const KernelProgram packed = packed_program(training, size, sorted);
   // 18 rows: a forward half that was captured multiplies 20, the other all.
@@ -99,7 +99,7 @@ TEST_CASE("forward with lengths writes all that it leaves", "[fast]") {
   const TrainingSize size{.input = 6, .hidden = hidden, .batch = 5, .steps = 6, .cell = cell, .length_bytes = 4};
   TrainingInput in = random_training(size, Precision::fp16, true, true, 4);
   in.lengths = {3, 6, 1, 5, 3};
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
+  const TrainingProgram training = planned_program(size, Precision::fp16, chosen_on(size, 2));
   const TrainingArrays& a = training.arrays;
   const auto writes_all = [&](KernelProgram program, bool is_packed = false) {
     program.nodes = [nodes = program.nodes](ArrayPlaces at) {
@@ -147,7 +147,7 @@ TEST_CASE("of a half that gives up waiting, or has a length that is none, all re
                           .cell = cell,
                           .directions = 2,
                           .length_bytes = has_wrong_length ? 4 : 0};
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
+  const TrainingProgram training = planned_program(size, Precision::fp16, chosen_on(size, 2));
   const TrainingArrays& a = training.arrays;
   std::string source;
   KernelProgram program =
@@ -188,7 +188,7 @@ TEST_CASE("of a half that gives up waiting, or has a length that is none, all re
 
 TEST_CASE("a length that is none is reported", "[fast]") {
   const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
+  const TrainingProgram training = planned_program(size, Precision::fp16, chosen_on(size, 2));
   TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
   InterpretedProgram interpreted(training.program);
   for (const std::int64_t length :
@@ -201,7 +201,7 @@ TEST_CASE("a length that is none is reported", "[fast]") {
 
 TEST_CASE("lengths that are not those of packed rows are reported", "[fast]") {
   const TrainingSize size{.input = 4, .hidden = 16, .batch = 3, .steps = 4, .length_bytes = 8};
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, chosen_on(size, 2), "sm_90");
+  const TrainingProgram training = planned_program(size, Precision::fp16, chosen_on(size, 2));
   TrainingInput in = random_training(size, Precision::fp16, false, false, 4);
   in.lengths = {3, 2, 1};
   InterpretedProgram interpreted(packed_program(training, size, in));

@@ -19,7 +19,7 @@ void check_interpreted(const TrainingSize& size, Precision precision, double den
   const Training layer = training_of(size, precision, &mask);
   const TrainingPlan plan =
       with_fields(some_sms(8), layer, choose_on_chip(some_sms(8), layer).value_or_throw(), {forward, backward});
-  const TrainingProgram training = confirmed_program(size, precision, plan, "sm_90", &mask, 8);
+  const TrainingProgram training = planned_program(size, precision, plan, &mask, 8);
   InterpretedProgram interpreted(training.program);
   check_training(interpreted, training.arrays, size, precision, in, &mask);
 }

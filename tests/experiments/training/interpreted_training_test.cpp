@@ -30,7 +30,7 @@ void check_interpreted(const TrainingSize& size, Precision precision, bool initi
   plan.backward = backward.empty() ? plan.backward : changed(RecurrencePlan{}, backward);
   plan.stash = chunk > 0 ? Stash::cells : Stash::gates;
   plan.chunk = chunk;
-  const TrainingProgram training = confirmed_program(size, precision, plan, "sm_90");
+  const TrainingProgram training = planned_program(size, precision, plan);
   InterpretedProgram interpreted(training.program);
   TrainingInput in = random_training(size, precision, initial, last, 3);
   check_training(interpreted, training.arrays, size, precision, in);
@@ -157,7 +157,7 @@ TEST_CASE("an interpreted stack that is replayed has the gradients of the refere
     size.layers = layers;
     INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
                               << " steps " << size.steps << " layers " << layers << " chunk " << chunk);
-    const TrainingProgram training = confirmed_program(size, precision, replay_plan(size, chunk), "sm_90");
+    const TrainingProgram training = planned_program(size, precision, replay_plan(size, chunk));
     InterpretedProgram interpreted(training.program);
     check_stack(interpreted, training, size, precision, random_stack(size, precision, initial, last, 6));
   };
@@ -267,7 +267,7 @@ void check_changes_are_found(Cell cell, std::span<const Change> changes, int chu
   DenseTrainingPlan plan = chosen_on(size, 2);
   plan.stash = chunk > 0 ? Stash::cells : Stash::gates;
   plan.chunk = chunk;
-  const TrainingProgram training = confirmed_program(size, Precision::fp16, plan, "sm_90");
+  const TrainingProgram training = planned_program(size, Precision::fp16, plan);
   CHECK(largest_error(training.program, training.arrays, size, in) <= most_error(Precision::fp16));
   for (const Change& change : changes) {
     INFO(change.to);
@@ -357,7 +357,7 @@ TEST_CASE("a forward that keeps nothing has the outputs of one that does, in chu
   INFO(info(cell).name << " input " << input << " hidden " << hidden << " bytes of lengths " << length_bytes);
   DenseTrainingPlan plan = chosen_on(size, 2);
   plan.chunk = 2;
-  const TrainingProgram training = confirmed_program(size, fp16, plan, "sm_90");
+  const TrainingProgram training = planned_program(size, fp16, plan);
   const TrainingInput in = random_training(size, fp16, true, false, 5);
   const TrainingArrays& a = training.arrays;
   // Of the rows that there are, and of the last state; what is not written is NaN.

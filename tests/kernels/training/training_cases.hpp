@@ -41,6 +41,11 @@ inline DenseTrainingPlan chosen_on(const TrainingSize& size, int sms) {
   return std::get<DenseTrainingPlan>(
       choose_on_chip(some_sms(sms), training_of(size, Precision::fp16)).value_or_throw());
 }
+// Of a plan as it is, to be interpreted: no compiler says what fits.
+inline TrainingProgram planned_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
+                                       const SparseMatrix* mask = nullptr, int sms = 132) {
+  return training_program(size, precision, plan, mask, some_sms(sms), "sm_90");
+}
 inline TrainingProgram confirmed_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
                                          const std::string& architecture, const SparseMatrix* mask = nullptr,
                                          int sms = 132) {
