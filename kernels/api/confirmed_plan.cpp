@@ -166,6 +166,11 @@ Confirmed<TrainingPlan> confirmed_plan(const Chip& chip, const TrainingSize& siz
   return std::visit(
       [&]<typename P>(P chosen) -> Confirmed<TrainingPlan> {
         if constexpr (P::kIsOnChip) {
+          if constexpr (requires { chosen.stepwise; }) {
+            if (chosen.stepwise) {  // nothing is kept in registers
+              return {chosen};
+            }
+          }
           const bool has_backward = chosen.stash != Stash::none;
           auto backward = std::async(has_backward ? std::launch::async : std::launch::deferred,
                                      [&, of = chosen.backward] { return confirmed_pass(layer, of, true); });

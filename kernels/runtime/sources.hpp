@@ -12,6 +12,7 @@ extern const std::string_view kDensePersistentSource;     // dense/dense_persist
 extern const std::string_view kStateOrderSource;          // recurrent/state_order.cu
 extern const std::string_view kGraphSwitchSource;         // training/device/graph_switch.cu
 extern const std::string_view kOutcomeSource;             // training/device/outcome.cu
+extern const std::string_view kSingleStepSource;          // training/device/single_step.cu
 extern const std::string_view kTrainingRecurrenceSource;  // training/device/training_recurrence.cu
 extern const std::string_view kSparseRecurrenceSource;    // training/device/sparse_recurrence.cu
 extern const std::string_view kSparseWeightsSource;       // training/device/sparse_weights.cu

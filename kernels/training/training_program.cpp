@@ -19,6 +19,7 @@ namespace {
 
 using Arguments = TrainingArguments;
 static_assert(kMostStacked == kMostLayersAtOnce);
+constexpr int kSingleStepThreads = 256;
 
 // Throws InputError if cuBLAS counts no so many of `what`.
 int of_size(std::int64_t size, const char* what) {
@@ -822,13 +823,8 @@ TrainingProgram replay_program(KernelProgram program, const Builder& of_kernels)
           .forward_arrays = std::move(forward_arrays)};
 }
 
-// Likewise.
-TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) {
-  const TrainingSize& size = of_kernels.size;
-  if (size.directions > 1 || size.length_bytes > 0) {
-    throw InputError("a stack without a stash goes without a second direction and lengths");
-  }
-  const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
+// Of each layer of a stack without a stash: of gradients there are none, of all x and y the first and the last.
+std::vector<TrainingArrays> add_layers(KernelProgram& program, const TrainingSize& size) {
   std::vector<TrainingArrays> layers;
   for (int layer = 0; layer < size.layers; ++layer) {
     const TrainingArrays& a = layers.emplace_back(add_arrays(program, layers_of(size, layer), {}));
@@ -838,6 +834,14 @@ TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) 
     program.arrays[a.x].bytes *= layer == 0 ? 1 : 0;
     program.arrays[a.y].bytes *= layer + 1 == size.layers ? 1 : 0;
   }
+  return layers;
+}
+
+// Likewise.
+TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) {
+  const TrainingSize& size = of_kernels.size;
+  const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
+  const std::vector<TrainingArrays> layers = add_layers(program, size);
   const auto own_arrays = static_cast<int>(program.arrays.size());
   StackBuilder stack;
   const int none = add(0);
@@ -881,6 +885,97 @@ TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) 
           .forward_arrays = std::move(forward_arrays)};
 }
 
+CompileRequest single_step_request(const TrainingSize& size, Precision precision, int input,
+                                   const std::string& architecture) {
+  CompileRequest request{"single_step", kSingleStepSource, architecture, {}};
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
+           {"precision", static_cast<int>(precision)},
+           {"cell", static_cast<int>(size.cell)},
+           {"input", input},
+           {"hidden", size.hidden},
+           {"batch", size.batch},
+           {"threads", kSingleStepThreads}}) {
+    define(request.defines, name, value);
+  }
+  return request;
+}
+
+// A stack without a stash, step by step: each step of a layer is a launch.
+struct StepwiseBuilder {
+  TrainingSize size;
+  std::vector<TrainingArrays> layers;
+  int first_kernel = 0, next_kernel = 0;      // of the first layer; of the others
+  // [layers, batch, hidden] in fp32; h behind even and odd steps; of all layers but the last.
+  int carry = 0, states = 0, between = 0, status = 0;
+
+  std::vector<ProgramNode> nodes(ArrayPlaces at) const {
+    constexpr int kUnits = 4;  // of a block
+    const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+    std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
+    for (std::int64_t step = 0; step < size.steps; ++step) {
+      for (int layer = 0; layer < size.layers; ++layer) {
+        const TrainingArrays& a = layers[static_cast<std::size_t>(layer)];
+        const bool is_first = step == 0, is_last = step + 1 == size.steps, is_top = layer + 1 == size.layers;
+        const auto behind = [](std::byte* place, std::int64_t bytes) { return place == nullptr ? place : place + bytes; };
+        float* const own_carry = array_at<float>(at, carry) + (at[carry] == nullptr ? 0 : layer * state);
+        const auto state_behind = [&](std::int64_t of_step) {
+          return behind(at[states], 2 * (of_step % 2 * size.layers + layer) * state);
+        };
+        const StepArguments arguments{
+            .x = layer == 0 ? behind(at[a.x], 2 * step * size.batch * size.input)
+                            : behind(at[between], 2 * (layer - 1) * state),
+            .h = is_first ? at[a.h0] : state_behind(step - 1),
+            .w_ih = at[a.w_ih],
+            .w_hh = at[a.w_hh],
+            .b_ih = at[a.b_ih],
+            .b_hh = at[a.b_hh],
+            .c = at[a.c0],
+            .carry = is_first ? nullptr : own_carry,
+            .next_carry = is_last ? nullptr : own_carry,
+            .y = is_top ? behind(at[a.y], 2 * step * state) : behind(at[between], 2 * layer * state),
+            .hn = is_last ? at[a.hn] : state_behind(step),
+            .cn = is_last ? at[a.cn] : nullptr};
+        all.push_back(launch_node("forward step", layer == 0 ? first_kernel : next_kernel,
+                                  (size.hidden + kUnits - 1) / kUnits, kSingleStepThreads, 0, arguments));
+      }
+    }
+    return all;
+  }
+};
+
+// Likewise.
+TrainingProgram stepwise_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
+                                 const std::string& architecture) {
+  KernelProgram program;
+  StepwiseBuilder steps{.size = size, .layers = {}};
+  steps.first_kernel =
+      program.add_kernel(single_step_request(size, precision, size.input, architecture), "single_step");
+  steps.next_kernel = size.layers == 1 ? steps.first_kernel
+                                       : program.add_kernel(
+                                             single_step_request(size, precision, size.hidden, architecture),
+                                             "single_step");
+  steps.layers = add_layers(program, size);
+  const auto own_arrays = static_cast<int>(program.arrays.size());
+  const std::int64_t state = std::int64_t{size.batch} * size.hidden, between_steps = size.steps > 1 ? size.layers : 0;
+  std::vector<std::pair<int, std::size_t>> forward_arrays;
+  const auto add = [&](std::int64_t bytes) {
+    forward_arrays.emplace_back(program.add_array(static_cast<std::size_t>(bytes)), static_cast<std::size_t>(bytes));
+    return forward_arrays.back().first;
+  };
+  steps.carry = add(4 * between_steps * state);
+  steps.states = add(2 * 2 * between_steps * state);
+  steps.between = add(2 * (size.layers - 1) * state);
+  program.results = steps.status = program.add_array(4);
+  program.nodes = [steps](ArrayPlaces at) { return steps.nodes(at); };
+  return {.program = std::move(program),
+          .arrays = steps.layers[0],
+          .layers = steps.layers,
+          .own_arrays = own_arrays,
+          .plan = plan,
+          .nodes_of_rows = [steps](ArrayPlaces at, const TrainingRows&) { return steps.nodes(at); },
+          .forward_arrays = std::move(forward_arrays)};
+}
+
 }  // namespace
 
 TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,
@@ -888,6 +983,12 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
   check_trainable(size, precision);
   if (size.layers > 1 && plan.stash != Stash::replay && plan.stash != Stash::none) {
     throw InputError("a program of several layers is one with a stash of replay, or without a stash");
+  }
+  if (plan.stash == Stash::none && (size.directions > 1 || size.length_bytes > 0)) {
+    throw InputError("a stack without a stash goes without a second direction and lengths");
+  }
+  if (plan.stepwise) {
+    return stepwise_program(size, precision, plan, architecture);
   }
   const CompileRequest forward =
       instead ? instead->forward : compile_request(size, precision, plan.forward, false, architecture);

@@ -81,6 +81,13 @@ std::int64_t workspace_bytes(const TrainingSize& size, const DenseTrainingPlan& 
     }
     return bytes + kProductWorkspace;
   }
+  if (plan.stepwise) {  // the carries of all layers, h between them
+    const std::int64_t state = std::int64_t{size.batch} * size.hidden;
+    add(size.steps > 1 ? kFloat * size.layers * state : 0);
+    add(size.steps > 1 ? kElement * 2 * size.layers * state : 0);  // read, and written
+    add(kElement * (size.layers - 1) * state);
+    return bytes;
+  }
   if (plan.stash == Stash::none) {  // so do groups of layers, each with its weights
     for (const auto& [first, layers] : layer_groups(size.layers, plan)) {
       const LayerMemory m = layer_memory(layers_of(size, first, layers), plan, true, first + layers == size.layers);

@@ -41,6 +41,18 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   const auto samples_of = [&](int layer) { return (all_samples + chunks_of(layer) - 1) / chunks_of(layer); };
   const std::int64_t rows = info(network.cell).gates * hidden;
   std::vector<Phase> phases;
+  if constexpr (std::is_same_v<P, DenseTrainingPlan>) {
+    for (int layer = 0; plan.stepwise && layer < stack.layers; ++layer) {
+      const std::int64_t depth = stack.columns(network, layer) + network.hidden;
+      phases.push_back({.kind = PhaseKind::step,
+                        .layer = layer,
+                        .times = network.steps,
+                        .how = ProductSize{network.rows(), network.batch, depth, network.precision}});
+    }
+    if (plan.stepwise) {
+      return phases;
+    }
+  }
   const auto product = [&](PhaseKind kind, int layer, int direction, std::int64_t of_rows, std::int64_t columns,
                            std::int64_t depth) {
     phases.push_back({.kind = kind,

@@ -13,6 +13,7 @@
 //   weight_product   dW_ih = sum of dgates[t] x[t]^T, dW = sum of dgates[t] h[t-1]^T, one product each;
 //                    of a GRU two for dW
 //   gradient_mask    of a sparse W: zeros in dW where it has none, for dW is one dense product
+//   step             of a stepwise plan, a launch for each step and layer, both products and the cell
 //   library          cuDNN does all of it
 //
 // With a stash of cells, products and gates are of a chunk of steps, and there are as many as chunks; with one of
@@ -42,11 +43,12 @@ enum class PhaseKind : std::uint8_t {
   data_product,
   weight_product,
   gradient_mask,
+  step,
   library,
 };
-inline constexpr std::array<std::string_view, 11> kPhaseNames{
+inline constexpr std::array<std::string_view, 12> kPhaseNames{
     "packing",  "input_product", "forward",        "gates_product", "gates_cell", "replay",
-    "backward", "data_product",  "weight_product", "gradient_mask", "library"};
+    "backward", "data_product",  "weight_product", "gradient_mask", "step",       "library"};
 constexpr std::string_view name(PhaseKind kind) {
   return kPhaseNames[static_cast<std::size_t>(kind)];
 }

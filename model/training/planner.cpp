@@ -226,11 +226,15 @@ Found<DenseTrainingPlan> choose_dense(const Chip& chip, const TrainingSize& size
   return DenseTrainingPlan{stash, *forward, *backward, share > 1};
 }
 
-// Of a stack without a stash, for each number of layers that may be on the SMs at once, the best plan.
+// Of a stack without a stash, the best of step by step and of each number of layers that may be on the SMs at once.
 Found<DenseTrainingPlan> choose_stack(const Chip& chip, const Training& training) {
   const TrainingSize size = size_of(training);
   Found<DenseTrainingPlan> best = Found<DenseTrainingPlan>::nothing("");
   double least_us = 0;
+  if (size.batch <= kMostOfSingleStep) {
+    best = DenseTrainingPlan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
+    least_us = predict(chip, training, *best).iteration.us;
+  }
   for (int layers = 1; layers <= std::min(training.stack.layers, size.cell == Cell::lstm ? kMostLayersAtOnce : 1); ++layers) {
     const auto ranked = rank_recurrences(chip, size, false, 1, 1, layers);
     if (!ranked) {

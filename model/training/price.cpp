@@ -164,6 +164,7 @@ struct PriceOf {
   const Training& training;
   const std::vector<SparseRecurrence>& sparse_passes;
   const Phase& phase;
+  bool is_forward_alone = false;
 
   PhasePrice operator()(const Packing& packing) const {
     // Sparse: a sector for every weight; a word that is read and written, and its two sources.
@@ -177,7 +178,9 @@ struct PriceOf {
         phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
     // A packing is of all layers and directions, each with nodes of its own.
     const double layers = training.stack.layers * training.stack.directions();
-    const double nodes = phase.kind == PhaseKind::packing ? layers * chip.cost[Cost::training_nodes] : 1;
+    const double nodes = phase.kind == PhaseKind::packing
+                             ? layers * chip.cost[Cost::training_nodes] / (is_forward_alone ? 2 : 1)
+                             : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
                                                       : chip.dram_bytes_per_second * chip.library_dram_share) +
@@ -212,7 +215,7 @@ Footprint footprint(const Chip& chip, const Training& training, const TrainingPl
     ResourceUse& most = need[resource];
     most = of_pass.share() > most.share() ? of_pass : most;
   };
-  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
+  if (const auto* const dense = std::get_if<DenseTrainingPlan>(&plan); dense && !dense->stepwise) {
     for (const bool is_backward : {false, true}) {
       if (is_backward && dense->stash == Stash::none) {
         continue;
@@ -266,7 +269,7 @@ TrainingPrediction predict(const Chip& chip, const Training& training, const Tra
     group = {};
   };
   for (const Phase& phase : phases_of(training, plan)) {
-    PhasePrice one = std::visit(PriceOf{chip, training, sparse, phase}, phase.how);
+    PhasePrice one = std::visit(PriceOf{chip, training, sparse, phase, stash_of(plan) == Stash::none}, phase.how);
     if (std::holds_alternative<ProductSize>(phase.how) || std::holds_alternative<Packing>(phase.how)) {
       one = {phase.times * one.us, phase.times * one.low_us, phase.times * one.high_us, phase.times * one.bytes};
     }
@@ -305,7 +308,8 @@ double inference_us(const Chip& chip, const Training& training, const TrainingPl
   const std::vector<PhasePrice> prices = predict(chip, training, plan).phases;
   for (std::size_t i = 0; i < phases.size(); ++i) {
     const PhaseKind kind = phases[i].kind;
-    if (kind == PhaseKind::packing || kind == PhaseKind::input_product || kind == PhaseKind::forward) {
+    if (kind == PhaseKind::packing || kind == PhaseKind::input_product || kind == PhaseKind::forward ||
+        kind == PhaseKind::step) {
       const bool is_of_both = kind == PhaseKind::packing && stash_of(plan) != Stash::none;
       const double one = prices[i].us / (is_of_both ? 2 : 1);
       us += phases[i].beside ? std::max(0.0, one - last) : one;

@@ -16,7 +16,8 @@ constexpr std::array kDenseFields{choice<&DenseTrainingPlan::stash>("stash", kSt
                                   nested<&DenseTrainingPlan::backward>("backward"),
                                   number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
                                   number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0),
-                                  number<&DenseTrainingPlan::cell_layers>("cell_layers", 0, kMostLayers).usually(0)};
+                                  number<&DenseTrainingPlan::cell_layers>("cell_layers", 0, kMostLayers).usually(0),
+                                  number<&DenseTrainingPlan::stepwise>("stepwise", 0, 1).usually(0)};
 constexpr std::array kSparseFields{choice<&SparseTrainingPlan::stash>("stash", kStashNames),
                                    nested<&SparseTrainingPlan::forward>("forward"),
                                    nested<&SparseTrainingPlan::backward>("backward")};
@@ -147,6 +148,13 @@ void check(const Training& training, const TrainingPlan& plan) {
     }
     if (dense->stash != Stash::none && dense->forward.layers > 1) {
       refuse("has several layers at once only where no backward follows");
+    }
+    if (dense->stepwise && (dense->stash != Stash::none || training.network.batch > kMostOfSingleStep)) {
+      refuse("has launches of a step each only where no backward follows, of at most " +
+             std::to_string(kMostOfSingleStep) + " samples");
+    }
+    if (dense->stepwise) {
+      return;
     }
     recurrence_shape(size_of(training), dense->forward, false);
     if (dense->stash != Stash::none) {

@@ -44,6 +44,9 @@ struct DenseTrainingPlan {
   // Where not all gates are kept, those of so many steps are there at a time; 0: as many as usual.
   int chunk = 0;
   int cell_layers = 0;  // with a stash of gates: so many of the first layers have one of cells
+  // Without a stash, of few steps and samples: a launch for each step and layer, which reads all weights from L2 or DRAM
+  // (single_step.cu), instead of `forward`.
+  bool stepwise = false;
 
   friend bool operator==(const DenseTrainingPlan&, const DenseTrainingPlan&) = default;
 };
@@ -112,6 +115,7 @@ struct LayerGroup {
   int first = 0, layers = 1;
 };
 std::vector<LayerGroup> layer_groups(int layers, const DenseTrainingPlan& plan);
+inline constexpr int kMostOfSingleStep = 64;  // samples of a launch that is a step
 
 // Throws InputError for a plan that is not of this training, or that no kernel can be built from. What comes in as text
 // must pass here.

@@ -81,6 +81,17 @@ struct TrainingArguments {
   StackedLayer stacked[kMostStacked] = {};
 };
 
+// Of a layer's step in one launch (single_step.cu); as TrainingArguments, of one step.
+struct StepArguments {
+  const void *x, *h;  // null: h is zero
+  const void *w_ih, *w_hh, *b_ih, *b_hh;
+  const void* c;           // LSTM, of the first step
+  const float* carry;      // [batch][kHidden], c or of a GRU h of the step before; null: c, or h
+  float* next_carry;       // null behind the last step
+  void* y;
+  void *hn, *cn;
+};
+
 // Of a sparse LSTM's.
 struct SparseTrainingArguments : TrainingArguments {
   const int* tables = nullptr;  // of each SM: of its overflow, then [kRowsPerGroup][kGroups] rows, -1: none

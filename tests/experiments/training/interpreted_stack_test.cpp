@@ -52,6 +52,25 @@ TEST_CASE("an interpreted stack whose layers are on the SMs at once is that of t
   check_stack_of({16, 19, 3, 9}, 2, fp16, false, "warps=4 layers=2 ahead=4", 3);
 }
 
+TEST_CASE("an interpreted stack whose steps are launches is that of the reference", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  const auto check = [](TrainingSize size, int layers, Precision precision, bool initial) {
+    size.layers = layers;
+    INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
+                              << " steps " << size.steps << " layers " << layers << ' ' << info(precision).name);
+    const DenseTrainingPlan plan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
+    const TrainingProgram training = training_program(size, precision, plan, "sm_90");
+    InterpretedProgram interpreted(training.program);
+    check_stack(interpreted, training, size, precision, random_stack(size, precision, initial, false, 11));
+  };
+  check({24, 32, 4, 1, cell}, 1, fp16, true);
+  check({24, 32, 1, 3, cell}, 2, fp16, false);
+  check({7, 33, 9, 4, cell}, 3, bf16, true);
+  check({300, 70, 20, 2, cell}, 2, fp16, true);
+  check({17, 520, 3, 2, cell}, 1, bf16, true);
+  check({8, 24, 64, 2, cell}, 1, fp16, true);
+}
+
 TEST_CASE("a stack has the same bits whatever its chunks of steps", "[fast]") {
   TrainingSize size{16, 24, 3, 11};
   size.layers = 3;
@@ -100,10 +119,12 @@ TEST_CASE("a stack whose layers are at once on the chip has its plan and its byt
   CHECK(plan_of(4, 512, 4, 256).forward.layers == 4);
   CHECK(plan_of(4, 1024, 2, 256).forward.layers == 2);  // no more have room
   CHECK(plan_of(3, 1800, 4, 35).forward.layers == 1);
+  CHECK(plan_of(1, 512, 1, 1).stepwise);
+  CHECK_FALSE(plan_of(1, 512, 1, 64).stepwise);
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Random random(seed, 3);
     const auto up_to = [&](int most) { return 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most))); };
-    TrainingSize size{.input = up_to(700), .hidden = up_to(900), .batch = up_to(100), .steps = up_to(600)};
+    TrainingSize size{.input = up_to(700), .hidden = up_to(900), .batch = up_to(100), .steps = seed % 3 == 0 ? up_to(4) : up_to(600)};
     size.layers = up_to(6);
     const Found<TrainingPlan> found = choose_on_chip(chip, training_of(size, fp16), Stash::none);
     if (!found) {
@@ -117,7 +138,8 @@ TEST_CASE("a stack whose layers are at once on the chip has its plan and its byt
     for (const auto& [array, bytes] : training.forward_arrays) {
       own += (bytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
     }
-    CHECK(own + Cublas::kWorkspaceBytes == static_cast<std::size_t>(workspace_bytes(size, plan)));
+    const std::size_t products = plan.stepwise ? 0 : Cublas::kWorkspaceBytes;
+    CHECK(own + products == static_cast<std::size_t>(workspace_bytes(size, plan)));
   }
 }
 
