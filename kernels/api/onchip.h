@@ -268,8 +268,9 @@ ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurr
 
 /* What forward keeps for backward beside y: all gates; or of an LSTM c now and then, from which backward computes the
  * gates of some steps at a time anew; or, of a stack of `layers` and not of each, the state now and then, from which
- * backward replays the forward of all layers for some steps at a time, and y of the last. */
-enum { ONCHIP_STASH_GATES = 0, ONCHIP_STASH_CELLS = 1, ONCHIP_STASH_REPLAY = 2 };
+ * backward replays the forward of all layers for some steps at a time, and y of the last. None, of a stack, too: no
+ * backward follows, and as many layers are on the chip at once as is fastest. */
+enum { ONCHIP_STASH_GATES = 0, ONCHIP_STASH_CELLS = 1, ONCHIP_STASH_REPLAY = 2, ONCHIP_STASH_NONE = 3 };
 
 typedef struct onchip_layer {
   size_t struct_bytes; /* sizeof(onchip_layer) */
@@ -281,10 +282,11 @@ typedef struct onchip_layer {
   int64_t steps;
   int32_t directions;   /* 1, or 2: a second one from each sample's last position to its first */
   int32_t length_bytes; /* 4 or 8, of an element of `lengths`; 0: all samples have all steps */
-  int32_t stash;        /* ONCHIP_STASH_...; with a mask, the gates; replay without lengths and a second direction */
+  int32_t stash;        /* ONCHIP_STASH_...; with a mask, the gates; replay and none without lengths and a second
+                         * direction */
   int32_t chunk;        /* without a stash of gates, steps at a time, at most; 0: as usual */
-  int32_t layers;       /* with a stash of replay, one on the other; those behind the first take `hidden` elements; else
-                         * 1, or 0 */
+  int32_t layers;       /* with a stash of replay or none, one on the other; those behind the first take `hidden`
+                         * elements; else 1, or 0 */
 } onchip_layer;
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not
@@ -338,8 +340,8 @@ ONCHIP_API void onchip_training_destroy(onchip_training* training);
 /* Pointers to device memory, in the layer's type, row-major as PyTorch has them (batch_first=False); gates: 4 of an
  * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and of a GRU what is of c; set all that is not used
  * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both. With a stash
- * of replay, arrays of each layer do: x, dx and kept are the first's, y and dy the last's, null in others;
- * dw_ih and dw_hh are in fp32, [gates, hidden, input or hidden], hidden and columns up to the next multiple of 8.
+ * of replay or none, arrays of each layer do: x, dx and kept are the first's, y and dy the last's, null in others; of a
+ * replay dw_ih and dw_hh are in fp32, [gates, hidden, input or hidden], hidden and columns up to the next multiple of 8.
  *
  * With lengths, `rows` says how x, y and their gradients lie. 0: padded, as without; what x and dy have beyond a
  * sample's length is not read. Else packed, as PyTorch's PackedSequence has its data: in the place of [steps, batch]

@@ -73,7 +73,14 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
   return guarded_cuda(error, [&] {
     require(training, "training");
     require_struct(given, "arrays");
-    require(given->workspace, "workspace");
+    const bool is_replay = stash_of(training->layer.plan()) == Stash::replay;
+    const bool is_forward = stash_of(training->layer.plan()) == Stash::none;
+    if (is_forward && half == TrainingHalf::backward) {
+      throw InputError("a stack without a stash has no backward");
+    }
+    if (!is_forward || training->layer.forward_bytes() > 0) {
+      require(given->workspace, "workspace");
+    }
     if (reinterpret_cast<std::uintptr_t>(given->workspace) % ONCHIP_WORKSPACE_ALIGNMENT != 0) {
       throw InputError("the workspace is not aligned to " + std::to_string(ONCHIP_WORKSPACE_ALIGNMENT) + " bytes");
     }
@@ -81,7 +88,7 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
     const std::int64_t rows = given->rows;
     const TrainingSize& size = training->layer.size();
     const bool keeps = half == TrainingHalf::backward || given->kept != nullptr ||
-                       training->layer.forward_bytes() == 0 || stash_of(training->layer.plan()) == Stash::replay;
+                       !training->layer.has_forward_alone() || is_replay;
     std::vector<std::vector<std::byte*>> places(size.directions,
                                                 std::vector<std::byte*>(program.program.arrays.size()));
     for (int direction = 0; direction < std::max(size.directions, size.layers); ++direction) {  // or layer
@@ -135,11 +142,12 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
   require_range("batch", layer->batch, 1, kMost);
   require_range("steps", layer->steps, 1, std::numeric_limits<std::int32_t>::max() / layer->batch);
   require_range("directions", layer->directions, 1, 2);
-  require_range("stash", layer->stash, ONCHIP_STASH_GATES, ONCHIP_STASH_REPLAY);
+  require_range("stash", layer->stash, ONCHIP_STASH_GATES, ONCHIP_STASH_NONE);
   require_range("chunk", layer->chunk, 0, std::numeric_limits<std::int32_t>::max());
-  require_range("layers", layer->layers, 0, layer->stash == ONCHIP_STASH_REPLAY ? kMostReplayed : 1);
-  if (layer->stash == ONCHIP_STASH_REPLAY && (layer->directions != 1 || layer->length_bytes != 0)) {
-    throw InputError("with a stash of replay, layers have one direction and no lengths");
+  const bool is_stack = layer->stash == ONCHIP_STASH_REPLAY || layer->stash == ONCHIP_STASH_NONE;
+  require_range("layers", layer->layers, 0, is_stack ? kMostReplayed : 1);
+  if (is_stack && (layer->directions != 1 || layer->length_bytes != 0)) {
+    throw InputError("a stack, with a stash of replay or none, has one direction and no lengths");
   }
   if (mask != nullptr && layer->stash != ONCHIP_STASH_GATES) {
     throw InputError("with a mask, a layer keeps the gates");
@@ -162,7 +170,7 @@ static TrainingPlan chosen_plan(const Chip& chip, const TrainingSize& size, Prec
                                 const SparseMatrix* mask, const onchip_layer* layer) {
   const auto stash = static_cast<Stash>(layer->stash);
   const std::optional<TrainingPlan> tuned =
-      mask == nullptr ? tuned_plan(device_info(), size, precision, stash) : std::nullopt;
+      mask == nullptr && stash != Stash::none ? tuned_plan(device_info(), size, precision, stash) : std::nullopt;
   TrainingPlan plan = tuned && is_on_chip(*tuned) ? *tuned : planned_layer(chip, size, precision, mask, stash).plan;
   if (auto* const dense = std::get_if<DenseTrainingPlan>(&plan)) {
     dense->chunk = layer->chunk;

@@ -160,6 +160,10 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
       of_both.emplace_back(array, program.arrays[array].bytes);
     }
   }
+  for (const ProgramNode& node : program.nodes(std::vector<std::byte*>(program.arrays.size()))) {
+    has_products_ |= node.product.has_value();
+    waits_ |= node.cooperative;
+  }
   workspace_ = laid_out(of_both);
   if (training().nodes_of_rows) {
     forward_workspace_ = laid_out(training().forward_arrays);
@@ -190,7 +194,7 @@ TrainingLayer::Workspace TrainingLayer::laid_out(const std::vector<std::pair<int
     workspace.offsets[array] = take(workspace.direction_bytes, bytes);
   }
   take(workspace.bytes, workspace.direction_bytes * training_.size());
-  workspace.products_offset = take(workspace.bytes, Cublas::kWorkspaceBytes);
+  workspace.products_offset = take(workspace.bytes, has_products_ ? Cublas::kWorkspaceBytes : 0);
   return workspace;
 }
 
@@ -287,7 +291,7 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   }
   std::uint32_t* const status = device.statuses.data() + device.halves++ % kStatuses;
   const bool keeps = half == TrainingHalf::backward || places[0][training().arrays.kept] != nullptr;
-  if (!keeps && forward_bytes() == 0) {
+  if (!keeps && !has_forward_alone()) {
     throw InputError("a forward with a mask keeps what its backward needs: 'kept' is null");
   }
   const Workspace& of_workspace = keeps ? workspace_ : forward_workspace_;
@@ -309,6 +313,9 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
     }
   }
   run(nodes, stream, workspace + of_workspace.products_offset);
+  if (!waits_) {
+    return;
+  }
   const ProgramNode outcome = outcome_node(0, size_, training_, places, half, rows, status, device.report);
   onchip::enqueue(outcome, {&device.outcome, 1}, nullptr, stream);
 }

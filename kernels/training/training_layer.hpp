@@ -39,7 +39,8 @@ class TrainingLayer {
   const TrainingSize& size() const { return size_; }
   const TrainingPlan& plan() const { return training().plan; }
   std::size_t workspace_bytes() const { return workspace_.bytes; }
-  // Of a forward that no backward follows, and which keeps nothing; 0: there is none.
+  // Whether there is a forward that no backward follows, and which keeps nothing; and what that needs.
+  bool has_forward_alone() const { return training().nodes_of_rows != nullptr; }
   std::size_t forward_bytes() const { return forward_workspace_.bytes; }
   std::size_t kept_bytes() const { return training().program.arrays[training().arrays.kept].bytes; }
 
@@ -79,6 +80,7 @@ class TrainingLayer {
   Workspace laid_out(const std::vector<std::pair<int, std::size_t>>& arrays) const;  // of each direction; in bytes
   Workspace workspace_, forward_workspace_;
   std::map<int, DeviceBuffer<std::byte>> constants_;  // arrays that never change
+  bool has_products_ = false, waits_ = false;         // kernels that wait for each other, or lengths
   int device_ = 0;
 };
 

@@ -33,11 +33,12 @@ std::span<const Field<SparseTrainingPlan>> fields(const SparseTrainingPlan&) {
 }
 
 Stash parse_stash(std::string_view name) {
-  const auto found = std::ranges::find(kStashNames, name);
-  if (found == kStashNames.end()) {
-    throw InputError("unknown stash '" + std::string(name) + "'" + did_you_mean(name, kStashNames));
+  const auto of_trainings = std::span(kStashNames).first<static_cast<std::size_t>(Stash::none)>();
+  const auto found = std::ranges::find(of_trainings, name);
+  if (found == of_trainings.end()) {
+    throw InputError("unknown stash '" + std::string(name) + "'" + did_you_mean(name, of_trainings));
   }
-  return static_cast<Stash>(found - kStashNames.begin());
+  return static_cast<Stash>(found - of_trainings.begin());
 }
 
 DenseTrainingPlan of_layer(DenseTrainingPlan plan, int layer) {

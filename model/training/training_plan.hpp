@@ -79,7 +79,7 @@ inline std::span<const Field<CudnnTrainingPlan>> fields(const CudnnTrainingPlan&
 
 using TrainingPlan = std::variant<DenseTrainingPlan, SparseTrainingPlan, CudnnTrainingPlan>;
 
-Stash parse_stash(std::string_view name);  // throws InputError
+Stash parse_stash(std::string_view name);  // of a training; throws InputError
 
 // With the layer's own stash. The first layers have one of cells: when a chunk of theirs needs a workspace, the gates
 // of the layers above are gone.

@@ -530,30 +530,32 @@ class Training(_Handle):
     """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, a dict
     for each direction, by their names in onchip_training_arrays, where their shapes are, too. length_bytes: of each of
     `lengths`, 4 or 8; 0: none are given. stash: "gates", or "cells", from which backward computes the gates anew, `chunk` steps
-    at a time (0: as usual), or "replay" of a stack of `layers`, which are then trained as one: a dict for each. mask: a Matrix,
-    which says where W_hh of an LSTM has weights, for ever."""
+    at a time (0: as usual), or "replay" of a stack of `layers`, which are then trained as one: a dict for each; or "none" of a stack
+    that no backward follows. mask: a Matrix, which says where W_hh of an LSTM has weights, for ever."""
 
     _kind = "training"
 
     @staticmethod
     def _layer(cell: str, precision: str, *sizes: int, stash: str = "gates", chunk: int = 0, layers: int = 1) -> Any:
         kinds = _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision")
-        return library.Layer(*kinds, *sizes, _number(STASHES, stash, "stash"), chunk, layers)
+        return library.Layer(*kinds, *sizes, _number((*STASHES, "none"), stash, "stash"), chunk, layers)
 
     @staticmethod
     def library(is_inference: bool, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
-                directions: int = 1, length_bytes: int = 0) -> str:  # fmt: skip
-        """Why cuDNN is priced lower than these kernels at this size, with or without gradients; empty if it is not. Compiles
-        nothing."""
-        layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, length_bytes)
+                directions: int = 1, length_bytes: int = 0, layers: int = 1) -> str:  # fmt: skip
+        """Why cuDNN is priced lower than these kernels at this size, with or without gradients; empty if it is not. layers: of a
+        stack that no backward follows. Compiles nothing."""
+        sizes = input, hidden, batch, steps, directions, length_bytes
+        layer = Training._layer(cell, precision, *sizes, stash="gates" if layers == 1 else "none", layers=layers)
         return _text("onchip_training_library", ctypes.byref(layer), int(is_inference))
 
     @staticmethod
     def inference_us(step_us: float, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
-                     directions: int = 1) -> Tuple[float, float]:  # fmt: skip
+                     directions: int = 1, layers: int = 1) -> Tuple[float, float]:  # fmt: skip
         """What a forward without gradients is priced, in us: by these kernels, infinite where library() says why cuDNN is chosen;
-        and by a Program for each direction whose step takes `step_us`. Compiles nothing."""
-        layer = Training._layer(cell, precision, input, hidden, batch, steps, directions, 0)
+        and by a Program for each layer and direction whose step takes `step_us`. layers: of one direction. Compiles nothing."""
+        sizes = input, hidden, batch, steps, directions, 0
+        layer = Training._layer(cell, precision, *sizes, stash="gates" if layers == 1 else "none", layers=layers)
         own, program = ctypes.c_double(), ctypes.c_double()
         _call("onchip_training_inference_us", ctypes.byref(layer), step_us, ctypes.byref(own), ctypes.byref(program))
         return own.value, program.value

@@ -18,6 +18,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from . import api, dynamo, recurrent_layer
 
+MOST_AT_ONCE = 16  # layers of a stack without gradients
+
 
 def _is_on_device(tensor):
     return tensor.is_cuda
@@ -290,11 +292,15 @@ class _OnChip:
             stashes = self._stash_of(x.dtype, self.input_size, *of_sequences)
         except (OSError, api.ApiError):  # a layer says so, too
             stashes = [recurrent_layer.GATES] * self.num_layers
+        is_inference = not torch.is_grad_enabled()
+        may_be = is_inference and not recurrent_layer.is_compiling() and lengths is None and not self._masks
+        if may_be and directions == 1 and self.num_layers <= MOST_AT_ONCE and not (self.dropout and self.training):
+            stash = recurrent_layer.Stash("none", 0, self.num_layers)
+            return self._stack(x, hx, stash, self._cell, self.input_size, *of_sequences, stash)
         texts = []
         for input, mask, stash in dict.fromkeys(zip(inputs, masks, stashes)):
             sizes = (input, *of_sequences, stash)
             # cuDNN has no gradients of a module that evaluates, and keeps more than who wants less memory has asked for.
-            is_inference = not torch.is_grad_enabled()
             is_bounded = any(of.kind != "gates" for of in stashes) or self._memory is not None
             may_be = not mask and (is_inference or (self.training and not is_bounded)), is_inference
             is_there, text = recurrent_layer.plan(x.device, x.dtype, *may_be, self._cell, *sizes, *([mask] if mask else []))
@@ -320,6 +326,17 @@ class _OnChip:
         self._path = f"on the chip; {'; '.join(dict.fromkeys(texts))}"
         return x, tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
 
+
+    def _stack(self, x, hx, stash, *sizes):
+        """All layers where nobody wants gradients; or why not."""
+        is_there, text = recurrent_layer.plan(x.device, x.dtype, True, True, *sizes)
+        if not is_there:
+            return text
+        weights = [weight.to(x.dtype) for of_layer in self._weights() for weight in of_layer]
+        h0, c0 = (*(hx or (None,)), None)[:2]
+        y, *finals = recurrent_layer.stack(self._cell, x, h0, c0, weights, stash.layers)
+        self._path = f"on the chip; {text}"
+        return y, tuple(finals[: 2 if self._cell == "lstm" else 1])
 
     # torch.jit.script asks for what it can compile, and quantize_dynamic sets a qconfig.
 

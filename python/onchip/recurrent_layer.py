@@ -14,6 +14,10 @@ gates.
     y, hn, cn = replay(cell, x, h0, c0, weights, stash)
 
 A stack of layers with a Stash of "replay": weights and states are those of all layers, one after another.
+
+    y, hn, cn = stack(cell, x, h0, c0, weights, layers)
+
+The same where nobody wants gradients: as many layers are on the chip at once as is fastest.
 """
 import collections
 import concurrent.futures
@@ -39,7 +43,7 @@ _LIBRARIES = {}  # by device, sizes and type: why a library is faster
 
 
 class Stash(NamedTuple):
-    """What forward keeps: api.STASHES; the steps of a chunk, 0: as usual; the layers of a replay."""
+    """What forward keeps: api.STASHES or "none"; the steps of a chunk, 0: as usual; the layers of a replay or without a stash."""
 
     kind: str = "gates"
     chunk: int = 0
@@ -174,7 +178,8 @@ def within(layers, budget, may_replay, cell, dtype, *sizes):
 
 def plan(device, dtype, may_be_a_library, is_inference, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
-    why = _library(device, dtype, is_inference, *sizes[:7]) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    layers = sizes[7].layers if sizes[7].kind == "none" else 1
+    why = _library(device, dtype, is_inference, *sizes[:7], layers) if may_be_a_library and torch.backends.cudnn.enabled else ""
     layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
 
@@ -197,7 +202,7 @@ def _layer_of(cell, x, lengths, weights, directions, steps, mask=None, stash=GAT
     """As _layer; or why torch's is faster."""
     batch = lengths.shape[0] if steps else x.shape[1]
     sizes = (x.shape[-1], weights[1].shape[1], batch, steps or x.shape[0], directions, length_bytes(lengths))
-    why = _library(x.device, x.dtype, True, cell, *sizes) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    why = _library(x.device, x.dtype, True, cell, *sizes, 1) if may_be_a_library and torch.backends.cudnn.enabled else ""
     return why or _layer(x.device, x.dtype, cell, *sizes, stash, *([mask] if mask else []))
 
 
@@ -469,18 +474,30 @@ def _arrays_of_layers(of, weights, layers, first, last, **of_all):
     return arrays
 
 
+def _stack(layer, cell, x, h0, c0, weights, layers, workspace_bytes, kept=None):
+    """Forward of all layers."""
+    hidden, of = weights[1].shape[1], _Addresses()
+    state = (layers, x.shape[1], hidden)
+    y, hn = x.new_empty(*x.shape[:2], hidden), x.new_empty(state)
+    cn = x.new_empty(state if cell == "lstm" else (0,))
+    workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=x.device)
+    first = {"x": x, "kept": kept, "workspace": workspace}
+    with _context(x.device):
+        layer.forward(_stream(), _arrays_of_layers(of, weights, layers, first, {"y": y}, h0=h0, c0=c0, hn=hn, cn=cn))
+    return y, hn, cn
+
+
+def stack(cell, x, h0, c0, weights, layers):
+    layer = _of_stack(cell, x, weights, Stash("none", 0, layers))
+    return _stack(layer, cell, x, h0, c0, weights, layers, layer.forward_bytes)
+
+
 class _Replay(torch.autograd.Function):
     @staticmethod
     def forward(ctx, cell, stash, x, h0, c0, *weights):
-        layer, hidden, of = _of_stack(cell, x, weights, stash), weights[1].shape[1], _Addresses()
-        state = (stash.layers, x.shape[1], hidden)
-        y, hn = x.new_empty(*x.shape[:2], hidden), x.new_empty(state)
-        cn = x.new_empty(state if cell == "lstm" else (0,))
+        layer = _of_stack(cell, x, weights, stash)
         kept = x.new_empty(layer.kept_bytes // x.element_size())
-        workspace = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device)
-        first, last = {"x": x, "kept": kept, "workspace": workspace}, {"y": y}
-        with _context(x.device):
-            layer.forward(_stream(), _arrays_of_layers(of, weights, stash.layers, first, last, h0=h0, c0=c0, hn=hn, cn=cn))
+        y, hn, cn = _stack(layer, cell, x, h0, c0, weights, stash.layers, layer.workspace_bytes, kept)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, h0, c0, *weights, y, kept)
         ctx.cell, ctx.stash = cell, stash

@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from . import api, nn
 
 _MOST_OF_PROGRAM = 64  # samples
+_FEW_STEPS = 4  # that onchip.LSTM and GRU compute in fewer launches, none of which loads weights into the SMs
 _PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 # Parts of the names of GPUs, and the shipped chip that plans for them.
 _CHIPS = {
@@ -106,7 +107,12 @@ class OnchipRNN(torch.nn.Module):
             matrices = [api.Matrix.dense(_shared(getattr(module, "weight_hh" + suffix))) for suffix in suffixes]
             fits = functools.partial(api.fit, chip, self.cell, batch=batch, precision=precision, tier=tier)
             self._fits = [fits(matrix=matrix) for matrix in matrices]
-            self._dense = self._as_dense(module, precision, most_steps) if is_free and precision in ("fp16", "bf16") else None
+            has_dense = is_free and precision in ("fp16", "bf16") and self.cell in ("lstm", "gru")
+            self._dense = self._few = None
+            if has_dense and self._is_dense_faster(precision, most_steps):
+                self._dense = self._few = self._as_dense(module)
+            elif has_dense and self._is_dense_faster(precision, min(_FEW_STEPS, most_steps)):
+                self._few = self._as_dense(module)
             if self._dense is not None:
                 return
             stream = torch.cuda.current_stream().cuda_stream
@@ -133,22 +139,22 @@ class OnchipRNN(torch.nn.Module):
                 self._input_weights.append(getattr(module, "weight_ih" + suffix).detach().clone())
             torch.cuda.current_stream().synchronize()  # the workspaces are then filled for every stream
 
-    def _as_dense(self, module, precision, steps):
-        """onchip's module with the same weights, where that is priced lower than the programs."""
-        if self.cell not in ("lstm", "gru"):
-            return None
+    def _is_dense_faster(self, precision, steps):
         own_us = programs_us = 0
-        for layer in range(self.num_layers):
+        at_once = self.num_layers if self.directions == 1 and self.num_layers <= nn.MOST_AT_ONCE else 1
+        for layer in range(0, self.num_layers, at_once):
             input = self.input_size if layer == 0 else self.directions * self.hidden_size
-            step_us = max(fit.step_us for fit in self._fits[layer * self.directions : (layer + 1) * self.directions])
-            sizes = input, self.hidden_size, self.batch, steps, self.directions
+            step_us = max(fit.step_us for fit in self._fits[layer * self.directions : (layer + at_once) * self.directions])
+            sizes = input, self.hidden_size, self.batch, steps, self.directions, at_once
             try:
                 prices = api.Training.inference_us(step_us, self.cell, precision, *sizes)
             except api.DoesNotFit:
-                return None
+                return False
             own_us, programs_us = own_us + prices[0], programs_us + prices[1]
-        if self.batch <= _MOST_OF_PROGRAM and own_us > programs_us:
-            return None
+        return self.batch > _MOST_OF_PROGRAM or own_us <= programs_us
+
+    def _as_dense(self, module):
+        """onchip's module with the same weights."""
         kind = nn.LSTM if self.cell == "lstm" else nn.GRU
         sizes = self.input_size, self.hidden_size, self.num_layers, module.bias, self.batch_first, 0.0, self.directions == 2
         dense = kind(*sizes, device=self.device, dtype=self.dtype).eval().requires_grad_(False)
@@ -189,7 +195,7 @@ class OnchipRNN(torch.nn.Module):
         if torch.is_grad_enabled() and (input.data if isinstance(input, PackedSequence) else input).requires_grad:
             raise RuntimeError("no gradients: this module is for inference; call it in torch.no_grad()")
         with torch.no_grad(), torch.cuda.device(self.device):
-            if self._dense is not None:
+            if self._dense is not None or (self._few is not None and self._steps(input) <= _FEW_STEPS):
                 return self._run_dense(input, hx)
             if isinstance(input, PackedSequence):
                 return self._packed(input, hx)
@@ -203,6 +209,11 @@ class OnchipRNN(torch.nn.Module):
             output, final = self._padded(input, hx)
             return output.transpose(0, 1) if self.batch_first else output, final
 
+    def _steps(self, input):
+        if isinstance(input, PackedSequence):
+            return len(input.batch_sizes)
+        return input.shape[1 if input.dim() == 3 and self.batch_first else 0]
+
     def _run_dense(self, input, hx):
         is_packed = isinstance(input, PackedSequence)
         if not is_packed and input.dim() not in (2, 3):
@@ -214,7 +225,7 @@ class OnchipRNN(torch.nn.Module):
         self._check_values(input.data if is_packed else input, steps, batch)
         is_batched = is_packed or input.dim() == 3
         self._initial(hx if is_batched else self._each(hx, lambda state: state.unsqueeze(1)), batch)
-        return self._dense(input, hx)
+        return self._few(input, hx)
 
     def _check_values(self, input, steps, batch):
         size = input.shape[-1]
@@ -228,7 +239,7 @@ class OnchipRNN(torch.nn.Module):
 
     def step(self, input, hx=None):
         """One step: input [batch, input size] -> output [batch, directions * hidden], and the state for the next call.
-        Costs as much as a sequence of one step: a launch per layer loads the weights into the SMs."""
+        A launch for each layer of an LSTM or GRU of fp16 or bf16; else as much as a sequence of one step."""
         if self.directions != 1:
             raise ValueError("a network of both directions cannot be run one step at a time")
         time = 1 if self.batch_first else 0

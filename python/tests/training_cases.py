@@ -25,7 +25,7 @@ class FakeTraining:
     workspace_bytes, plan = 64, "fake"
 
     @staticmethod
-    def library(is_inference, cell, precision, input, hidden, batch, steps, directions, length_bytes):
+    def library(is_inference, cell, precision, input, hidden, batch, steps, directions, length_bytes, layers):
         return "cuDNN is chosen" if steps == 1 and length_bytes == 0 else ""
 
     @staticmethod
@@ -42,14 +42,14 @@ class FakeTraining:
         return next((way for way in ways if way[3] <= budget), ways[-1])
 
     def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash="gates", mask=None, chunk=0, layers=1):
-        assert cell in ("lstm", "gru") and precision == "fp64" and stash in api.STASHES
+        assert cell in ("lstm", "gru") and precision == "fp64" and stash in (*api.STASHES, "none")
         if hidden > 64 or batch > 16:
             raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
-        self.forward_bytes = 0 if mask is not None else 48
+        self.forward_bytes = 0 if mask is not None or (stash == "none" and steps == 1) else 48  # a step needs no workspace
         self.stash, self.kept_bytes, self.layers = stash, 64 * max(steps - 1, 0), layers
-        assert layers == 1 or (stash == "replay" and (directions, length_bytes, mask) == (1, 0, None))
+        assert layers == 1 or (stash in ("replay", "none") and (directions, length_bytes, mask) == (1, 0, None))
 
     def _of(self, arrays):
         """Tensors of each direction."""
@@ -113,7 +113,8 @@ class FakeTraining:
 
     def _replayed(self, arrays, has_seeds):
         """Of all layers: the arrays, the outputs, and the gradients of x, h0, c0 and weights."""
-        assert len(arrays) == self.layers and arrays[0]["workspace"]
+        assert len(arrays) == self.layers and (arrays[0]["workspace"] or self.forward_bytes == 0)
+        assert self.stash == "replay" or not any(a.get("kept") or a.get("cells") for a in arrays)
         of = [self._tensors_of([a], *(self.sizes if layer == 0 else (self.sizes[1], *self.sizes[1:])))[0] for layer, a in enumerate(arrays)]
         zeros = torch.zeros(self.sizes[2], self.sizes[1], dtype=torch.float64)
         states = [torch.stack([a.get(name, zeros) for a in of]) for name in ("h0", "c0")]
@@ -160,7 +161,7 @@ class FakeTraining:
                     a[name].copy_(gradient)
 
     def forward(self, stream, arrays):
-        if self.stash == "replay":
+        if self.stash in ("replay", "none"):
             return self._replay(arrays, False)
         for direction, a in enumerate(self._of(arrays)):
             assert arrays[direction]["workspace"]

@@ -163,7 +163,9 @@ FoundPlan plan_training(const Chip& chip, const Training& training, const Traini
 }
 
 Found<CallPrices> call_prices(const Chip& chip, const Training& training, bool is_inference) {
-  const FoundPlan own = plan_training_on_chip(chip, training);
+  const bool is_stack = is_inference && !training.stack.bidirectional && !training.mask;
+  const FoundPlan own =
+      plan_training_on_chip(chip, training, {.stash = is_stack ? std::optional(Stash::none) : std::nullopt});
   if (!own) {
     return Found<CallPrices>::nothing(own.why());
   }
