@@ -198,6 +198,24 @@ Report report_of(std::span<const PredictAnswer> answers) {
   return report_of_checkpoint(answers, Binding::term);
 }
 
+namespace {
+
+// "as a stack   379 us (95 %: 304 to 454), 4 layers at once: onchip.LSTM without gradients"
+std::string stack_text(const WholeNetworkAnswer& answer) {
+  if (!answer.dense) {
+    return "";
+  }
+  const auto& [plan, time] = *answer.dense;
+  const int layers = plan.forward.layers;
+  const std::string how = plan.stepwise ? "a launch for each step of a layer"
+                          : layers == 1 ? "one layer at a time"
+                                        : std::to_string(layers) + " layers on the SMs at once";
+  return "dense     " + fixed(time.us, 0) + " us (95 %: " + fixed(time.low_us, 0) + " to " + fixed(time.high_us, 0) +
+         "), " + how + ": in PyTorch without gradients\n";
+}
+
+}  // namespace
+
 // A row of CSV for each part, and the total's.
 Report report_of(const WholeNetworkAnswer& answer) {
   const RecurrentCase& layer = answer.of_layer.answer;
@@ -228,8 +246,8 @@ Report report_of(const WholeNetworkAnswer& answer) {
     add(answer.total, "", "");
     report.text = describe(answer.stack, network) + "\n\nsequence  " + fixed(answer.total.us, 0) +
                   " us (95 %: " + fixed(answer.total.low_us, 0) + " to " + fixed(answer.total.high_us, 0) + "), " +
-                  fixed(answer.total.us / network.steps, 2) + " us for each step\n\n" + to_aligned(table) +
-                  "\nEach direction of each layer:\n\n";
+                  fixed(answer.total.us / network.steps, 2) + " us for each step\n" + stack_text(answer) + '\n' +
+                  to_aligned(table) + "\nEach direction of each layer:\n\n";
   }
   report.text += to_text(answer.of_layer);
   return report;

@@ -3,14 +3,16 @@
 
 #include "experiments/measurement/manifest.hpp"
 #include "experiments/reports/measure_report.hpp"
+#include "kernels/api/confirmed_plan.hpp"
 #include "kernels/recurrent/recurrence.hpp"
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/training/training_layer.hpp"
 #include "model/workload/reference.hpp"
 
-#include <array>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <vector>
 
 namespace onchip {
@@ -119,6 +121,59 @@ class DeviceNetwork {
   EventTimer timer_;
 };
 
+// The same as a dense stack of which several layers may be on the SMs at once.
+class DeviceStack {
+ public:
+  DeviceStack(const HostNetwork& host, const SparseMatrix& matrix, const Chip& chip, const std::string& architecture,
+              const TrainingPlan& plan)
+      : size_(size_of({host.network, host.stack})),
+        recurrent_(to_elements(to_dense(matrix), host.network.precision)),
+        input_(to_elements(host.input, host.network.precision)),
+        output_(static_cast<std::size_t>(host.network.steps) * host.network.batch * host.network.hidden *
+                info(host.network.precision).bytes),
+        precision_(host.network.precision) {
+    size_.layers = host.stack.layers;
+    layer_.emplace(size_, precision_, confirmed_plan(chip, size_, precision_, nullptr, plan, architecture).chosen,
+                   chip);
+    workspace_.emplace(layer_->forward_bytes());
+    const TrainingProgram& training = layer_->training();
+    places_.resize(training.program.arrays.size());
+    for (std::size_t i = 0; i < training.layers.size(); ++i) {
+      const TrainingArrays& arrays = training.layers[i];
+      weights_.emplace_back(to_elements(host.input_weights[i], precision_));
+      places_[arrays.w_ih] = weights_.back().data();
+      places_[arrays.w_hh] = recurrent_.data();
+    }
+    places_[training.layers.front().x] = input_.data();
+    places_[training.layers.back().y] = output_.data();
+  }
+
+  Way way() {
+    return {.name = "stack",
+            .sample = [this] { return std::vector{1e3 * timer_.milliseconds_of(stream_.get(), [&] { enqueue(); })}; }};
+  }
+  std::vector<float> output(int steps) {
+    enqueue();
+    TrainingLayer::check(stream_.get());
+    std::vector<std::byte> bytes = output_.download();
+    bytes.resize(bytes.size() / size_.steps * steps);
+    return from_elements(bytes, precision_);
+  }
+
+ private:
+  void enqueue() { layer_->enqueue(stream_.get(), TrainingHalf::forward, {places_}, 0, workspace_->data()); }
+
+  TrainingSize size_;
+  DeviceBuffer<std::byte> recurrent_, input_, output_;
+  Precision precision_;
+  std::optional<TrainingLayer> layer_;
+  std::optional<DeviceBuffer<std::byte>> workspace_;
+  std::deque<DeviceBuffer<std::byte>> weights_;
+  std::vector<std::byte*> places_;
+  Stream stream_;
+  EventTimer timer_;
+};
+
 std::vector<double> reference_output(const HostNetwork& host, const SparseMatrix& matrix, int steps) {
   std::vector<ReferenceLayer> layers;
   for (const std::vector<float>& weights : host.input_weights) {
@@ -141,10 +196,11 @@ struct MeasuredStack {
   const WholeNetworkAnswer& predicted;
   Stack stack;
   double relative_error = 0, tolerance = 0;
-  Timing whole_us = {}, products_us = {};
+  std::optional<double> stack_error = {};  // of the dense stack
+  Timing whole_us = {}, products_us = {}, stack_us = {};
 
   const PlannedNetwork& planned() const { return predicted.of_layer.answer.planned; }
-  bool is_correct() const { return relative_error <= tolerance; }
+  bool is_correct() const { return relative_error <= tolerance && stack_error.value_or(0) <= tolerance; }
   double predicted_products_us() const {
     double us = 0;
     for (const SequencePart& part : predicted.parts) {
@@ -172,6 +228,16 @@ Columns<MeasuredStack> make_stack_columns() {
   columns.add_time("us", "us", "the whole sequence", &Row::whole_us, "measured/us", "low_us", "high_us");
   columns.add_time("products_us", "us", "the products of the inputs alone, by cuBLAS", &Row::products_us,
                    "measured/products_us");
+  columns.add_time("stack_us", "us", "the same as a dense stack, of which several layers may be on the SMs at once",
+                   &Row::stack_us, "measured/stack_us");
+  columns.add("stack_relative_error", "", "of that, against the reference",
+              [](const Row& row) { return row.stack_error ? ColumnValue(*row.stack_error) : ColumnValue(); });
+  columns.add("predicted_stack_us", "us", "predicted time of the dense stack", [](const Row& row) {
+    return row.predicted.dense ? ColumnValue(row.predicted.dense->time.us) : ColumnValue();
+  });
+  columns.add("stack_plan", "", "of the dense stack", [](const Row& row) {
+    return row.predicted.dense ? ColumnValue(to_string(TrainingPlan(row.predicted.dense->plan))) : ColumnValue();
+  });
   columns.add("predicted_us", "us", "predicted time of the whole sequence",
               [](const Row& row) { return row.predicted.total.us; });
   columns.add("predicted_products_us", "us", "predicted time of the products", &Row::predicted_products_us);
@@ -206,9 +272,17 @@ int measure_whole_network(const ChipFile& chip, const Configuration& configurati
   MeasuredStack measured{.configuration = configuration, .predicted = predicted, .stack = stack};
   // Each layer rounds what it hands on.
   measured.relative_error = relative_error(reference_output(host, *matrix, checked), device.output(checked));
+  std::optional<DeviceStack> dense;
+  if (predicted.dense) {
+    dense.emplace(host, *matrix, chip.chip, manifest.architecture, predicted.dense->plan);
+    measured.stack_error = relative_error(reference_output(host, *matrix, checked), dense->output(checked));
+  }
   measured.tolerance = stack.layers * std::max(4 * info(planned.network.precision).unit_roundoff, 2e-6);
   if (measured.is_correct()) {
-    std::array ways{device.way("sequence", /*products_only=*/false), device.way("products", /*products_only=*/true)};
+    std::vector ways{device.way("sequence", /*products_only=*/false), device.way("products", /*products_only=*/true)};
+    if (dense) {
+      ways.push_back(dense->way());
+    }
     time_ways(ways, options.timing);
     for (const Way& way : ways) {
       if (!way.ran()) {
@@ -217,6 +291,7 @@ int measure_whole_network(const ChipFile& chip, const Configuration& configurati
     }
     measured.whole_us = ways[0].time;
     measured.products_us = ways[1].time;
+    measured.stack_us = dense ? ways[2].time : Timing{};
   }
   const Columns<MeasuredStack> columns = make_stack_columns();
   Report report;

@@ -341,7 +341,8 @@ ONCHIP_API void onchip_training_destroy(onchip_training* training);
  * LSTM, 3 of a GRU. Null: zeros, or not wanted, where it says so, and of a GRU what is of c; set all that is not used
  * to zero. Arrays of two directions follow each other; what is not a direction's own is the same in both. With a stash
  * of replay or none, arrays of each layer do: x, dx and kept are the first's, y and dy the last's, null in others; of a
- * replay dw_ih and dw_hh are in fp32, [gates, hidden, input or hidden], hidden and columns up to the next multiple of 8.
+ * replay dw_ih and dw_hh are in fp32, [gates, hidden, input or hidden], hidden and columns up to the next multiple
+ * of 8.
  *
  * With lengths, `rows` says how x, y and their gradients lie. 0: padded, as without; what x and dy have beyond a
  * sample's length is not read. Else packed, as PyTorch's PackedSequence has its data: in the place of [steps, batch]

@@ -87,8 +87,8 @@ onchip_status enqueue(const onchip_training* training, onchip_stream stream, con
     const TrainingProgram& program = training->layer.training();
     const std::int64_t rows = given->rows;
     const TrainingSize& size = training->layer.size();
-    const bool keeps = half == TrainingHalf::backward || given->kept != nullptr ||
-                       !training->layer.has_forward_alone() || is_replay;
+    const bool keeps =
+        half == TrainingHalf::backward || given->kept != nullptr || !training->layer.has_forward_alone() || is_replay;
     std::vector<std::vector<std::byte*>> places(size.directions,
                                                 std::vector<std::byte*>(program.program.arrays.size()));
     for (int direction = 0; direction < std::max(size.directions, size.layers); ++direction) {  // or layer

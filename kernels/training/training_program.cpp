@@ -46,8 +46,8 @@ struct Builder {
   // Of x, and then of its gradient; of y; of the weights and their gradients, which chunks add up there, in fp32.
   int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_w_hh = 0, copied_dw_ih = 0, copied_dw_hh = 0;
   int rank_samples = -1, prepare = 0, forward = 0, recompute = 0, prepare_back = 0, backward = 0, sum_bias = 0,
-      copy_back = 0;          // kernels
-  bool is_replayed = false;   // others may have used the packed weights since the chunk before
+      copy_back = 0;         // kernels
+  bool is_replayed = false;  // others may have used the packed weights since the chunk before
   // Of layers that are on the SMs at once, from the first on, where no backward follows; else none.
   std::vector<TrainingArrays> stacked = {};
   int progress = 0;
@@ -354,41 +354,41 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
                                      ? first_cells
                                      : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
   Arguments of = {.weights = at[arrays.w_hh],
-          .packed = words(is_backward ? packed_transposed : packed),
-          .ring = array_at<char>(at, is_backward ? ring_back : ring),
-          .gates = at[gates],
-          .cells = size.is_reverse ? first_cells : other_cells,
-          .last_cells = size.is_reverse ? other_cells : first_cells,
-          .output = at[arrays.y],
-          .initial = at[arrays.h0],
-          .initial_cell = at[arrays.c0],
-          .final_state = at[arrays.hn],
-          .final_cell = at[arrays.cn],
-          .initial_carry = is_backward ? (has_after ? array_at<float>(at, carry) : nullptr) : carry_before,
-          .final_carry = is_backward ? (has_before ? array_at<float>(at, carry) : nullptr) : carry_after,
-          .input_bias = at[arrays.b_ih],
-          .recurrent_bias = at[arrays.b_hh],
-          .output_gradient = at[arrays.dy],
-          .final_gradient = at[arrays.dhn],
-          .final_cell_gradient = at[arrays.dcn],
-          .initial_gradient = at[arrays.dh0],
-          .initial_cell_gradient = at[arrays.dc0],
-          .bias_sums = array_at<float>(at, bias_sums),
-          .input_bias_gradient = at[arrays.db],
-          .recurrent_bias_gradient = at[arrays.db_hh],
-          .lengths = has_lengths() ? at[arrays.lengths] : nullptr,
-          .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
-          .steps = size.steps,
-          .batch = size.batch,
-          .keeps = rows.keeps && !recomputes(),
-          .continues = has_before,
-          .descends = is_backward != size.is_reverse,
-          .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
-                                          : rows.unit > 0 ? -rows.unit
-                                                          : -size.steps * size.batch),
-          .first_sample = 0,
-          .status = words(status),
-          .copies = {}};
+                  .packed = words(is_backward ? packed_transposed : packed),
+                  .ring = array_at<char>(at, is_backward ? ring_back : ring),
+                  .gates = at[gates],
+                  .cells = size.is_reverse ? first_cells : other_cells,
+                  .last_cells = size.is_reverse ? other_cells : first_cells,
+                  .output = at[arrays.y],
+                  .initial = at[arrays.h0],
+                  .initial_cell = at[arrays.c0],
+                  .final_state = at[arrays.hn],
+                  .final_cell = at[arrays.cn],
+                  .initial_carry = is_backward ? (has_after ? array_at<float>(at, carry) : nullptr) : carry_before,
+                  .final_carry = is_backward ? (has_before ? array_at<float>(at, carry) : nullptr) : carry_after,
+                  .input_bias = at[arrays.b_ih],
+                  .recurrent_bias = at[arrays.b_hh],
+                  .output_gradient = at[arrays.dy],
+                  .final_gradient = at[arrays.dhn],
+                  .final_cell_gradient = at[arrays.dcn],
+                  .initial_gradient = at[arrays.dh0],
+                  .initial_cell_gradient = at[arrays.dc0],
+                  .bias_sums = array_at<float>(at, bias_sums),
+                  .input_bias_gradient = at[arrays.db],
+                  .recurrent_bias_gradient = at[arrays.db_hh],
+                  .lengths = has_lengths() ? at[arrays.lengths] : nullptr,
+                  .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
+                  .steps = size.steps,
+                  .batch = size.batch,
+                  .keeps = rows.keeps && !recomputes(),
+                  .continues = has_before,
+                  .descends = is_backward != size.is_reverse,
+                  .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
+                                                  : rows.unit > 0 ? -rows.unit
+                                                                  : -size.steps * size.batch),
+                  .first_sample = 0,
+                  .status = words(status),
+                  .copies = {}};
   of.layers = std::max(1, static_cast<int>(stacked.size()));
   of.progress = stacked.empty() ? nullptr : words(progress);
   for (std::size_t layer = 0; layer < stacked.size(); ++layer) {
@@ -888,13 +888,13 @@ TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) 
 CompileRequest single_step_request(const TrainingSize& size, Precision precision, int input,
                                    const std::string& architecture) {
   CompileRequest request{"single_step", kSingleStepSource, architecture, {}};
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
-           {"precision", static_cast<int>(precision)},
-           {"cell", static_cast<int>(size.cell)},
-           {"input", input},
-           {"hidden", size.hidden},
-           {"batch", size.batch},
-           {"threads", kSingleStepThreads}}) {
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, std::int64_t>>{{"precision", static_cast<int>(precision)},
+                                                                   {"cell", static_cast<int>(size.cell)},
+                                                                   {"input", input},
+                                                                   {"hidden", size.hidden},
+                                                                   {"batch", size.batch},
+                                                                   {"threads", kSingleStepThreads}}) {
     define(request.defines, name, value);
   }
   return request;
@@ -904,7 +904,7 @@ CompileRequest single_step_request(const TrainingSize& size, Precision precision
 struct StepwiseBuilder {
   TrainingSize size;
   std::vector<TrainingArrays> layers;
-  int first_kernel = 0, next_kernel = 0;      // of the first layer; of the others
+  int first_kernel = 0, next_kernel = 0;  // of the first layer; of the others
   // [layers, batch, hidden] in fp32; h behind even and odd steps; of all layers but the last.
   int carry = 0, states = 0, between = 0, status = 0;
 
@@ -916,7 +916,9 @@ struct StepwiseBuilder {
       for (int layer = 0; layer < size.layers; ++layer) {
         const TrainingArrays& a = layers[static_cast<std::size_t>(layer)];
         const bool is_first = step == 0, is_last = step + 1 == size.steps, is_top = layer + 1 == size.layers;
-        const auto behind = [](std::byte* place, std::int64_t bytes) { return place == nullptr ? place : place + bytes; };
+        const auto behind = [](std::byte* place, std::int64_t bytes) {
+          return place == nullptr ? place : place + bytes;
+        };
         float* const own_carry = array_at<float>(at, carry) + (at[carry] == nullptr ? 0 : layer * state);
         const auto state_behind = [&](std::int64_t of_step) {
           return behind(at[states], 2 * (of_step % 2 * size.layers + layer) * state);
@@ -950,10 +952,10 @@ TrainingProgram stepwise_program(const TrainingSize& size, Precision precision, 
   StepwiseBuilder steps{.size = size, .layers = {}};
   steps.first_kernel =
       program.add_kernel(single_step_request(size, precision, size.input, architecture), "single_step");
-  steps.next_kernel = size.layers == 1 ? steps.first_kernel
-                                       : program.add_kernel(
-                                             single_step_request(size, precision, size.hidden, architecture),
-                                             "single_step");
+  steps.next_kernel =
+      size.layers == 1
+          ? steps.first_kernel
+          : program.add_kernel(single_step_request(size, precision, size.hidden, architecture), "single_step");
   steps.layers = add_layers(program, size);
   const auto own_arrays = static_cast<int>(program.arrays.size());
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, between_steps = size.steps > 1 ? size.layers : 0;

@@ -70,6 +70,14 @@ Json to_json(const WholeNetworkAnswer& answer) {
   if (!answer.parts.empty()) {
     sequence.update(times(answer.total));
   }
+  if (answer.dense) {
+    const auto& [plan, time] = *answer.dense;
+    sequence["stack"] = {{"plan", to_string(TrainingPlan(plan))},
+                         {"us", rounded(time.us)},
+                         {"interval_us", {rounded(time.low_us), rounded(time.high_us)}}};
+  } else {
+    sequence["stack"] = {{"plan", nullptr}, {"why", answer.dense.why()}};
+  }
   sequence["parts"] = Json::array();
   for (const SequencePart& part : answer.parts) {
     Json json{{"layer", part.layer}, {"direction", part.backward ? "backward" : "forward"}, {"name", part.name}};

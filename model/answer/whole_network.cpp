@@ -3,6 +3,7 @@
 
 #include "model/base/error.hpp"
 #include "model/library/price.hpp"
+#include "model/training/planner.hpp"
 
 #include <string>
 #include <variant>
@@ -72,6 +73,11 @@ WholeNetworkAnswer predict(const RecurrentQuestion& question, const Stack& stack
     answer.parts = sequence_parts(question.chip.chip, planned.network, planned.prediction, stack,
                                   std::holds_alternative<RecurrencePlan>(planned.plan));
   }
+  const Training whole{planned.network, stack};
+  const Found<TrainingPlan> dense = choose_on_chip(question.chip.chip, whole, Stash::none);
+  answer.dense = !dense ? Found<PlannedStack>::nothing(dense.why())
+                        : PlannedStack{std::get<DenseTrainingPlan>(*dense),
+                                       onchip::predict(question.chip.chip, whole, *dense).iteration};
   for (const SequencePart& part : answer.parts) {
     answer.total.us += part.us;
     answer.total.low_us += part.low_us;

@@ -27,8 +27,9 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   };
   const auto chunks_of = [&](int layer) {
     if constexpr (requires { plan.chunk; }) {
-      return recomputes(layer) || is_replay || is_forward ? static_cast<int>(chunk_count(size_of(training), of_layer(plan, layer)))
-                                                          : 1;
+      return recomputes(layer) || is_replay || is_forward
+                 ? static_cast<int>(chunk_count(size_of(training), of_layer(plan, layer)))
+                 : 1;
     } else {
       return 1;
     }

@@ -128,8 +128,8 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   // Of several launches only where fewer have no room or little, for the states of all samples of a launch are in
   // shared memory.
   constexpr int kManySamples = 1024;
-  for (int launches = 1;
-       launches <= (layers > 1 ? 1 : std::max(1, size.batch / kMostOfSubBatch)) && (best.empty() || launches * kManySamples <= size.batch);
+  for (int launches = 1; launches <= (layers > 1 ? 1 : std::max(1, size.batch / kMostOfSubBatch)) &&
+                         (best.empty() || launches * kManySamples <= size.batch);
        launches *= 2) {
     for (const int split : {1, 2, 4}) {
       if (split == 1 || (is_backward && has_clusters)) {
@@ -235,7 +235,8 @@ Found<DenseTrainingPlan> choose_stack(const Chip& chip, const Training& training
     best = DenseTrainingPlan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
     least_us = predict(chip, training, *best).iteration.us;
   }
-  for (int layers = 1; layers <= std::min(training.stack.layers, size.cell == Cell::lstm ? kMostLayersAtOnce : 1); ++layers) {
+  for (int layers = 1; layers <= std::min(training.stack.layers, size.cell == Cell::lstm ? kMostLayersAtOnce : 1);
+       ++layers) {
     const auto ranked = rank_recurrences(chip, size, false, 1, 1, layers);
     if (!ranked) {
       return best ? best : Found<DenseTrainingPlan>::nothing(ranked.why());

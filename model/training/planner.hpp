@@ -15,8 +15,8 @@ namespace onchip {
 bool has_tensor_cores(const Chip& chip);
 
 // The plans of a dense recurrence with the least prices on so many of the chip's SMs, those of both directions one of
-// two shares: `most` at most, each with other units, sub-batches, batch groups or clusters; the least first. `layers`: of
-// a stack, on the SMs at once.
+// two shares: `most` at most, each with other units, sub-batches, batch groups or clusters; the least first. `layers`:
+// of a stack, on the SMs at once.
 Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
                                                     int share, std::size_t most, int layers = 1);
 Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share = 1);
@@ -26,9 +26,9 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
                                                  const SparseMatrix& w_hh, bool is_backward);
 Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward);
 
-// The fastest plan whose weights stay on the chip in both passes; without a stash the one whose layers are on the chip at
-// once or one after another, as it takes less time. Directions are beside each other in both passes, or
-// in none. Nothing also where the cell, the type or, with a mask, more than one layer and direction has no kernels.
+// The fastest plan whose weights stay on the chip in both passes; without a stash the one whose layers are on the chip
+// at once or one after another, as it takes less time. Directions are beside each other in both passes, or in none.
+// Nothing also where the cell, the type or, with a mask, more than one layer and direction has no kernels.
 Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, Stash stash = Stash::gates);
 
 // That plan, and the next best: `most` at most. Of a sparse training, that one.

@@ -69,8 +69,10 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const
                  sparse.sub_batches * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second));
   } else {
     const auto& dense = std::get<RecurrencePlan>(phase.how);
-    const double weights = dense.batch_groups * (2 * dense.layers - 1) * gates * network.hidden * network.hidden * element_bytes(network);
-    const double steps = network.steps + phase.times * (dense.layers - 1.0);  // of a stack, until the last layer has begun
+    const double weights =
+        dense.batch_groups * (2 * dense.layers - 1) * gates * network.hidden * network.hidden * element_bytes(network);
+    const double steps =
+        network.steps + phase.times * (dense.layers - 1.0);  // of a stack, until the last layer has begun
     price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward), steps),
                  phase.times * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second) +
                      (phase.times - 1) * chip.library_node_seconds);  // and an empty ring
@@ -178,9 +180,8 @@ struct PriceOf {
         phase.kind == PhaseKind::gates_cell ? bytes <= chip.l2_bytes : !training.mask || weights <= chip.l2_bytes;
     // A packing is of all layers and directions, each with nodes of its own.
     const double layers = training.stack.layers * training.stack.directions();
-    const double nodes = phase.kind == PhaseKind::packing
-                             ? layers * chip.cost[Cost::training_nodes] / (is_forward_alone ? 2 : 1)
-                             : 1;
+    const double nodes =
+        phase.kind == PhaseKind::packing ? layers * chip.cost[Cost::training_nodes] / (is_forward_alone ? 2 : 1) : 1;
     PhasePrice price = plus({}, nodes * chip.library_node_seconds +
                                     bytes / (is_in_l2 ? chip.library_l2_bytes_per_second
                                                       : chip.dram_bytes_per_second * chip.library_dram_share) +

@@ -44,8 +44,8 @@ struct DenseTrainingPlan {
   // Where not all gates are kept, those of so many steps are there at a time; 0: as many as usual.
   int chunk = 0;
   int cell_layers = 0;  // with a stash of gates: so many of the first layers have one of cells
-  // Without a stash, of few steps and samples: a launch for each step and layer, which reads all weights from L2 or DRAM
-  // (single_step.cu), instead of `forward`.
+  // Without a stash, of few steps and samples: a launch for each step and layer, which reads all weights from L2 or
+  // DRAM (single_step.cu), instead of `forward`.
   bool stepwise = false;
 
   friend bool operator==(const DenseTrainingPlan&, const DenseTrainingPlan&) = default;

@@ -85,9 +85,9 @@ struct TrainingArguments {
 struct StepArguments {
   const void *x, *h;  // null: h is zero
   const void *w_ih, *w_hh, *b_ih, *b_hh;
-  const void* c;           // LSTM, of the first step
-  const float* carry;      // [batch][kHidden], c or of a GRU h of the step before; null: c, or h
-  float* next_carry;       // null behind the last step
+  const void* c;       // LSTM, of the first step
+  const float* carry;  // [batch][kHidden], c or of a GRU h of the step before; null: c, or h
+  float* next_carry;   // null behind the last step
   void* y;
   void *hn, *cn;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack of LSTM layers that are on the SMs at once, its kernels interpreted, against the reference in double precision.
+// A stack of LSTM layers that are on the SMs at once, its kernels interpreted, against the reference in double
+// precision.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "model/base/random.hpp"
 #include "model/training/memory.hpp"
@@ -124,7 +125,8 @@ TEST_CASE("a stack whose layers are at once on the chip has its plan and its byt
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Random random(seed, 3);
     const auto up_to = [&](int most) { return 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(most))); };
-    TrainingSize size{.input = up_to(700), .hidden = up_to(900), .batch = up_to(100), .steps = seed % 3 == 0 ? up_to(4) : up_to(600)};
+    TrainingSize size{
+        .input = up_to(700), .hidden = up_to(900), .batch = up_to(100), .steps = seed % 3 == 0 ? up_to(4) : up_to(600)};
     size.layers = up_to(6);
     const Found<TrainingPlan> found = choose_on_chip(chip, training_of(size, fp16), Stash::none);
     if (!found) {

@@ -255,9 +255,9 @@ inline std::vector<TrainingInput> random_stack(const TrainingSize& size, Precisi
 
 // Of every result against the reference, relative to its norm, after a run.
 inline std::vector<std::pair<std::string, double>> stack_errors(ProgramExecutor& executor,
-                                                                 const TrainingProgram& training,
-                                                                 const TrainingSize& size, Precision precision,
-                                                                 std::vector<TrainingInput> in) {
+                                                                const TrainingProgram& training,
+                                                                const TrainingSize& size, Precision precision,
+                                                                std::vector<TrainingInput> in) {
   const auto write = [&](int array, const std::vector<double>& values) {
     std::vector<std::uint16_t> bits(executor.program().arrays[array].bytes / 2, values.empty() ? 0 : 0xffff);
     for (std::size_t i = 0; i < std::min(bits.size(), values.size()); ++i) {
@@ -348,7 +348,7 @@ inline std::vector<std::pair<std::string, double>> stack_errors(ProgramExecutor&
 }
 
 inline void check_stack(ProgramExecutor& executor, const TrainingProgram& training, const TrainingSize& size,
-                         Precision precision, const std::vector<TrainingInput>& in) {
+                        Precision precision, const std::vector<TrainingInput>& in) {
   for (const auto& [name, error] : stack_errors(executor, training, size, precision, in)) {
     INFO(name);
     CHECK(error <= 2 * most_error(precision));  // of several layers

@@ -46,6 +46,21 @@ TEST_CASE("a whole network's parts sum to its time, and its recurrences are the 
   CHECK((!answer.parts[2].backward && answer.parts[3].backward));
 }
 
+TEST_CASE("a whole network of one direction has its time as a dense stack, too", "[fast]") {
+  const auto dense = [](Cell cell, const Stack& stack, int hidden, int batch, int steps) {
+    return predict(question_of(cell, hidden, batch, 1, steps), stack).dense;
+  };
+  const auto four = dense(Cell::lstm, {.layers = 4}, 512, 4, 256);
+  REQUIRE(four);
+  CHECK(four->plan.forward.layers == 4);
+  CHECK(four->time.us < 2 * dense(Cell::lstm, {.layers = 1}, 512, 4, 256)->time.us);
+  CHECK(dense(Cell::lstm, {.layers = 1}, 512, 1, 1)->plan.stepwise);
+  CHECK(dense(Cell::gru, {.layers = 4}, 512, 4, 256)->plan.forward.layers == 1);
+  CHECK_THAT(dense(Cell::lstm, {.layers = 2, .bidirectional = true}, 512, 4, 256).why(),
+             Catch::Matchers::Contains("one direction"));
+  CHECK_THAT(dense(Cell::relu, {.layers = 2}, 512, 4, 256).why(), Catch::Matchers::Contains("'relu'"));
+}
+
 TEST_CASE("more layers, steps, samples or elements of the input take longer", "[fast]") {
   const auto us = [](const Stack& stack, int steps = 100, int batch = 4) {
     return predict(question_of(Cell::gru, 384, batch, 0.3, steps), stack).total.us;
