@@ -235,7 +235,7 @@ Found<DenseTrainingPlan> choose_stack(const Chip& chip, const Training& training
     best = DenseTrainingPlan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
     least_us = predict(chip, training, *best).iteration.us;
   }
-  for (int layers = 1; layers <= std::min(training.stack.layers, size.cell == Cell::lstm ? kMostLayersAtOnce : 1);
+  for (int layers = 1; layers <= std::min(training.stack.layers, kMostLayersAtOnce);
        ++layers) {
     const auto ranked = rank_recurrences(chip, size, false, 1, 1, layers);
     if (!ranked) {

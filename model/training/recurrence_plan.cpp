@@ -66,8 +66,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   require(plan.sub_batches % plan.warp_groups == 0, "every warp group has as many sub-batches");
   require(plan.warps > 0 && plan.warps * plan.warp_groups <= 16, "an SM has 1 to 16 warps");
   require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
-  require(plan.layers == 1 || (!is_backward && size.cell == Cell::lstm && size.length_bytes == 0 && plan.launches == 1),
-          "only forward passes of LSTMs without lengths have several layers, in one launch");
+  require(plan.layers == 1 || (!is_backward && size.length_bytes == 0 && plan.launches == 1),
+          "only forward passes without lengths have several layers, in one launch");
   require(plan.layers == 1 || plan.warps % 2 == 0, "of several layers, half of the warps have the input's weights");
   RecurrenceShape shape;
   const int group_threads = 32 * plan.warps;
@@ -81,7 +81,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   require(shape.samples <= kMostOfSubBatch, "a sub-batch has at most 64 samples");
   const int items = ceil_divide(shape.samples * plan.units, group_threads);  // of a thread
   const int gates = info(size.cell).gates;
-  shape.row_tiles = plan.units * (is_backward ? plan.split : gates) / 16;
+  constexpr int kStackedRows = 4;  // of a unit, of a GRU, too
+  shape.row_tiles = plan.units * (is_backward ? plan.split : plan.layers > 1 ? kStackedRows : gates) / 16;
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
           "loads_in_flight is a multiple of two for each eight samples of a sub-batch");

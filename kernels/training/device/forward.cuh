@@ -100,6 +100,9 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   for (int g = 0; g < kCellGates; ++g) {
     input[g] = to_float(fetched.input[g]) + constants.bias[g];
   }
+  if constexpr (kCell == kGru && kLayers > 1) {
+    input[2] += sums[3];
+  }
   const float carry = next_carry(sums, input, constants, load_shared_float(item.carry_of(sub_batch)), kept);
   const u32 h = rest > 0 ? to_bits(kCell == kLstm ? kept[3] * squash(carry, true) : carry) : 0;
   publish_pair(item, step + 1, sub_batch, h);

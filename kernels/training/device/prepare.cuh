@@ -11,27 +11,33 @@
 #include "kernels/training/device/stack.cuh"
 
 // The weight in an SM's row and column; zero where there is none.
-__device__ __forceinline__ u32 weight(const void* weights, int sm, int row, int column) {
-  if (kLayers > 1 && weights == nullptr) {
-    return 0;
+__device__ __forceinline__ u32 weight(const void* weights, bool is_of_below, int sm, int row, int column) {
+  int gate = row % kGates;
+  if constexpr (kLayers > 1) {
+    const bool is_there = kCell == kLstm || gate < 2 || is_of_below == (gate == 3);
+    gate = kCell == kGru && gate == 3 ? 2 : gate;
+    if (weights == nullptr || !is_there) {
+      return 0;
+    }
   }
   long long index;
   bool exists;
   if constexpr (kIsBackward) {
     const int plane = column / (kPlaneSpans * kSpanUnits), in_plane = column % (kPlaneSpans * kSpanUnits);
-    const int value = sm % kSplit * kPlaneValues + in_plane, gate = kPlanes == 1 ? value % kUnitValues : plane;
+    const int value = sm % kSplit * kPlaneValues + in_plane;
+    gate = kPlanes == 1 ? value % kUnitValues : plane;
     const int unit = sm / kSplit * kUnitsPerSm + row, from = value / kUnitValues;
     exists = unit < kHidden && from < kHidden && in_plane < kPlaneValues;
     index = (gate * static_cast<long long>(kHidden) + from) * kHidden + unit;
   } else {
     const int unit = sm * kUnits + row / kGates;
     exists = unit < kHidden && column < kHidden;
-    index = (row % kGates * static_cast<long long>(kHidden) + unit) * kHidden + column;
+    index = (gate * static_cast<long long>(kHidden) + unit) * kHidden + column;
   }
   return exists ? load_element(weights, index) : 0;
 }
-__device__ __forceinline__ u32 weight_pair(const void* weights, int sm, int row, int column) {
-  return weight(weights, sm, row, column) | weight(weights, sm, row, column + 1) << 16;
+__device__ __forceinline__ u32 weight_pair(const void* weights, bool is_of_below, int sm, int row, int column) {
+  return weight(weights, is_of_below, sm, row, column) | weight(weights, is_of_below, sm, row, column + 1) << 16;
 }
 
 // Lane 4 g + q has of a tile, which is half a span, rows 2 g and 2 g + 1, and four columns from 8 q on, or 8 q + 4.
@@ -39,14 +45,15 @@ __device__ __forceinline__ void pack_tile(const Arguments& a, int of_layer, int 
   const int span = warp % kSourceWarps * kWarpSpans + tile / (kSpanTiles * kRowTiles);
   const int row = tile % kRowTiles * 16 + lane / 4 * 2;
   const int column = span * kSpanUnits + lane % 4 * 8 + tile / kRowTiles % kSpanTiles * 4;
+  const bool is_of_below = warp >= kSourceWarps;
   const void* weights = a.weights;
   if constexpr (kLayers > 1) {
-    weights = warp < kSourceWarps ? a.stacked[of_layer].w_hh : a.stacked[of_layer].w_ih;
+    weights = is_of_below ? a.stacked[of_layer].w_ih : a.stacked[of_layer].w_hh;
   }
+  const auto pair = [&](int of_row, int of_column) { return weight_pair(weights, is_of_below, sm, of_row, of_column); };
   Word v{};
   if (span < kSpans && row < kRows) {
-    v = {weight_pair(weights, sm, row, column), weight_pair(weights, sm, row + 1, column),
-         weight_pair(weights, sm, row, column + 2), weight_pair(weights, sm, row + 1, column + 2)};
+    v = {pair(row, column), pair(row + 1, column), pair(row, column + 2), pair(row + 1, column + 2)};
   }
   const int before = shared_before(tile);
   const int place =

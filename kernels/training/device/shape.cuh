@@ -19,7 +19,8 @@
 //
 // Of a stack, kLayers layers are on the SMs at once, each a step behind the one below: half of the warps of an SM have
 // W_hh and multiply their layer's own state, the others W_ih and the state of the layer below, which they poll in its
-// ring. The first layer's W_ih x is there beforehand, so that its other warps multiply with zeros.
+// ring. The first layer's W_ih x is there beforehand, so that its other warps multiply with zeros. A GRU's n gate has two
+// rows, for its reset gate multiplies the product with W_hh alone: of the first n is W_hh h, of the fourth W_ih x.
 #pragma once
 
 #include "kernels/training/device/arguments.hpp"
@@ -49,12 +50,11 @@ constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a sub-batch: a unit of a sample
 constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
 constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
-static_assert(kLayers == 1 || (!kIsBackward && kCell == kLstm && !kHasLengths && kLaunches == 1),
-              "what can be a stack");
+static_assert(kLayers == 1 || (!kIsBackward && !kHasLengths && kLaunches == 1), "what can be a stack");
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 
 constexpr int kCellGates = kCell == kGru ? 3 : 4;
-constexpr int kGates = kIsBackward ? 1 : kCellGates;  // rows of a unit
+constexpr int kGates = kIsBackward ? 1 : kLayers > 1 ? 4 : kCellGates;  // rows of a unit
 constexpr int kThreadRows = kGates;                   // side by side
 constexpr int kUnitsPerSm = kIsBackward ? kUnits * kSplit : kUnits;
 constexpr int kUnitValues = kIsBackward && kCell == kLstm ? 4 : 1;  // of a plane of a state

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack of LSTM layers that are on the SMs at once, its kernels interpreted, against the reference in double
+// A stack of layers that are on the SMs at once, its kernels interpreted, against the reference in double
 // precision.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
 #include "model/base/random.hpp"
@@ -38,19 +38,20 @@ void check_stack_of(TrainingSize size, int layers, Precision precision, bool ini
 }  // namespace
 
 TEST_CASE("an interpreted stack whose layers are on the SMs at once is that of the reference", "[fast]") {
-  check_stack_of({24, 32, 4, 5}, 2, fp16, true, "warps=4 layers=2");
-  check_stack_of({24, 32, 4, 40}, 3, fp16, false, "warps=2 layers=3 ahead=4");  // the ring comes round five times
-  check_stack_of({7, 33, 9, 6}, 2, bf16, true, "warps=4 layers=2 shared_tiles=3 ahead=4");
-  check_stack_of({8, 70, 3, 9}, 2, fp16, true, "units=32 warps=4 layers=2 ahead=4");
-  check_stack_of({8, 40, 22, 12}, 2, fp16, true,
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  check_stack_of({24, 32, 4, 5, cell}, 2, fp16, true, "warps=4 layers=2");
+  check_stack_of({24, 32, 4, 40, cell}, 3, fp16, false, "warps=2 layers=3 ahead=4");  // the ring comes round five times
+  check_stack_of({7, 33, 9, 6, cell}, 2, bf16, true, "warps=4 layers=2 shared_tiles=3 ahead=4");
+  check_stack_of({8, 70, 3, 9, cell}, 2, fp16, true, "units=32 warps=4 layers=2 ahead=4");
+  check_stack_of({8, 40, 22, 12, cell}, 2, fp16, true,
                  "batch_groups=2 sub_batches=4 warps=2 ahead=4 warp_groups=2 loads_in_flight=4 layers=2");
-  check_stack_of({8, 17, 20, 20}, 4, bf16, true, "batch_groups=1 sub_batches=3 warps=4 ahead=4 layers=4");
+  check_stack_of({8, 17, 20, 20, cell}, 4, bf16, true, "batch_groups=1 sub_batches=3 warps=4 ahead=4 layers=4");
   // One layer after another, and groups of which the last has fewer.
-  check_stack_of({16, 24, 3, 6}, 3, fp16, true, "warps=4");
-  check_stack_of({16, 24, 3, 6}, 5, fp16, true, "warps=4 layers=2 ahead=4");
+  check_stack_of({16, 24, 3, 6, cell}, 3, fp16, true, "warps=4");
+  check_stack_of({16, 24, 3, 6, cell}, 5, fp16, true, "warps=4 layers=2 ahead=4");
   // Chunks of steps, between which states are carried.
-  check_stack_of({16, 24, 3, 11}, 3, fp16, true, "warps=4 layers=2 ahead=4", 4);
-  check_stack_of({16, 19, 3, 9}, 2, fp16, false, "warps=4 layers=2 ahead=4", 3);
+  check_stack_of({16, 24, 3, 11, cell}, 3, fp16, true, "warps=4 layers=2 ahead=4", 4);
+  check_stack_of({16, 19, 3, 9, cell}, 2, fp16, false, "warps=4 layers=2 ahead=4", 3);
 }
 
 TEST_CASE("an interpreted stack whose steps are launches is that of the reference", "[fast]") {
