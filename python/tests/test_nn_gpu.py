@@ -46,6 +46,10 @@ class WithoutGradients(OnAGpu):
             ("LSTM", 100, 5000, 33, {"bidirectional": True}, False, False),
             ("LSTM", 256, 150, 16, {}, True, False),
             ("GRU", 31, 140, 5, {"num_layers": 2}, True, True),
+            ("LSTM", 512, 256, 4, {"num_layers": 4}, False, True),  # at once on the chip
+            ("GRU", 384, 300, 2, {"num_layers": 3}, False, False),
+            ("LSTM", 512, 1, 1, {}, False, True),  # a launch for each step of a layer
+            ("GRU", 300, 3, 9, {"num_layers": 2}, False, True),
         ):
             with self.subTest(kind=kind, hidden=hidden, lengths=lengths, captured=captured), torch.backends.cudnn.flags(enabled=False):
                 module = getattr(onchip, kind)(hidden, hidden, **options).half().cuda()
@@ -64,8 +68,9 @@ class WithoutGradients(OnAGpu):
                 module.check()
                 self.assertTrue(module.explain().startswith("on the chip"), module.explain())
                 ends = zip((found, *(end if kind == "LSTM" else [end])), (kept, *(last if kind == "LSTM" else [last])))
-                for ours, expected in ends:  # products of a chunk may add in another order
-                    self.assertLess((ours - expected).float().norm(), 2e-3 * expected.float().norm())
+                for ours, expected in ends:  # sums in another order, of stacks without rounding W_ih x
+                    tolerance = 2e-3 * module.num_layers
+                    self.assertLess((ours - expected).float().norm(), tolerance * expected.float().norm())
 
     def test_it_takes_no_more_memory_than_torch(self):
         def peak(module):

@@ -1,47 +1,62 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Inference of dense layers without gradients, by torch.nn (cuDNN), by the recurrences that training has (onchip.LSTM and GRU
-under no_grad) and by those that were made for inference (onchip.from_torch): a CSV of us per step, interleaved medians with the
-least and the most, plain and in a CUDA graph.
-  PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/inference.py > FILE.csv"""
+"""Inference of dense layers without gradients, by torch.nn (cuDNN), by onchip.LSTM and GRU under no_grad, which run a stack as one,
+by the same with one layer after another, and by the recurrences that were made for inference (onchip.from_torch): a CSV of us per
+step, interleaved medians with the least and the most, plain and in a CUDA graph. stacks: several layers, and sequences of one step.
+  PYTHONPATH=python ONCHIP_LIBRARY=build/libonchip.so experiments/recipes/training/inference.py [stacks] > FILE.csv"""
+import sys
+from unittest import mock
+
 import onchip
 import torch
+from onchip import nn
 from whole_networks import cells, graph_of, spread_columns, times_us
 
 SIZES = [(256, 1), (256, 16), (256, 64), (512, 1), (512, 16), (512, 64), (1024, 1), (1024, 4), (1024, 16), (1024, 64), (1536, 4),
          (1536, 64), (2048, 4), (2048, 16), (512, 256), (1024, 128), (1024, 512)]  # fmt: skip
-STEPS, ROUNDS, REPEATS = 512, 5, 2
-WAYS = "torch", "module", "from_torch"
+STACKS = [(4, 512, 4, 256), (3, 1024, 16, 256), (2, 650, 20, 35), (4, 512, 64, 256), (4, 1024, 64, 256), (5, 384, 64, 1600),
+          (1, 512, 1, 1), (1, 1024, 32, 1), (2, 512, 1, 1), (3, 256, 1, 1), (1, 512, 4, 4)]  # fmt: skip
+ROUNDS, REPEATS = 5, 2
+WAYS = "torch", "module", "apart", "from_torch"
 
 
-def ways(cell, hidden, batch):
+def ways(cell, layers, hidden, batch, steps):
     """What is called with an input, of WAYS; None where there is none."""
     torch.manual_seed(1)
-    plain = getattr(torch.nn, cell)(hidden, hidden).half().cuda()
-    module = getattr(onchip, cell)(hidden, hidden).half().cuda()
+    plain = getattr(torch.nn, cell)(hidden, hidden, layers).half().cuda()
+    module = getattr(onchip, cell)(hidden, hidden, layers).half().cuda().eval()
     module.load_state_dict(plain.state_dict())
     try:
-        own = onchip.from_torch(plain, batch)
+        own = onchip.from_torch(plain, batch, most_steps=steps)
     except (onchip.DoesNotFit, ValueError):
         own = None
-    return plain.eval(), module.eval(), own
+
+    def apart(x):
+        with mock.patch.object(nn, "MOST_AT_ONCE", 0):
+            return module(x)
+
+    return plain.eval(), module, apart, own
 
 
 @torch.no_grad()
 def main():
     names = [way + kind for way in WAYS for kind in ("_us", "_graph_us")]
-    print("device,cell,precision,hidden,batch,steps," + ",".join(spread_columns(*names)) + ",path,from_torch_plan", flush=True)
-    for cell, sizes in (("LSTM", SIZES), ("GRU", SIZES[:11])):
-        for hidden, batch in sizes:
-            x = torch.randn(STEPS, batch, hidden, device="cuda").half()
+    print("device,cell,precision,layers,hidden,batch,steps," + ",".join(spread_columns(*names)) + ",path,from_torch_plan,error", flush=True)
+    of_layers = [(1, *size, 512) for size in SIZES]
+    for cell, sizes in (("LSTM", STACKS), ("GRU", STACKS)) if "stacks" in sys.argv else (("LSTM", of_layers), ("GRU", of_layers[:11])):
+        for layers, hidden, batch, steps in sizes:
+            x = torch.randn(steps, batch, hidden, device="cuda").half()
             runs = []
-            for way in (found := ways(cell, hidden, batch)):
+            for way in (found := ways(cell, layers, hidden, batch, steps)):
                 run = way and (lambda way=way: way(x))
                 runs += [run, run and graph_of(run)]
-            times = [us and us / STEPS for of in times_us(runs, ROUNDS, REPEATS) for us in of]
-            plan = found[2].fits[0].plan if found[2] else ""
-            case = torch.cuda.get_device_name(), cell.lower(), "fp16", hidden, batch, STEPS
-            print(cells(*case, *times, f'"{found[1].explain()}"', f'"{plan}"'), flush=True)
+            y = found[0](x)[0].float()
+            error = float((found[1](x)[0].float() - y).norm() / y.norm())
+            path = found[1].explain()
+            times = [us and us / steps for of in times_us(runs, ROUNDS, REPEATS) for us in of]
+            plan = found[3].fits[0].plan if found[3] else ""
+            case = torch.cuda.get_device_name(), cell.lower(), "fp16", layers, hidden, batch, steps
+            print(cells(*case, *times, f'"{path}"', f'"{plan}"', f"{error:.1e}"), flush=True)
 
 
 if __name__ == "__main__":

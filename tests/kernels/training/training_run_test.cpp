@@ -84,6 +84,37 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("stacks whose layers are at once on a GPU are those of the reference, with the same bits every time", "[gpu]") {
+  const DeviceInfo device = device_info();
+  std::uint64_t seed = 0;
+  const auto check = [&](TrainingSize size, int layers, const std::string& words, bool stepwise = false) {
+    size.layers = layers;
+    INFO(info(size.cell).name << " of " << layers << " layers, hidden " << size.hidden << " batch " << size.batch
+                              << " steps " << size.steps << ", '" << words << "' " << stepwise);
+    RecurrencePlan pass = changed(RecurrencePlan{}, words);
+    pass = stepwise ? pass : with_room(size, pass, false, device.sm_count, kSharedBytes).value_or_throw();
+    const DenseTrainingPlan plan{.stash = Stash::none, .forward = pass, .backward = {}, .stepwise = stepwise};
+    for (const Precision precision : {Precision::fp16, Precision::bf16}) {
+      const TrainingProgram training = confirmed_program(size, precision, plan, device.architecture);
+      DeviceProgram gpu(training.program);
+      check_stack(gpu, training, size, precision, random_stack(size, precision, ++seed % 2 == 0, false, seed));
+      check_repeats(gpu, {training.layers.back().y, training.layers.front().hn}, precision);
+    }
+  };
+  for (const Cell cell : {Cell::lstm, Cell::gru}) {
+    check({512, 512, 4, 256, cell}, 4, "warps=8 layers=4");
+    check({64, 256, 1, 2000, cell}, 6, "warps=8 layers=6 ahead=4");
+    check({100, 650, 20, 35, cell}, 2, "warps=8 layers=2 loads_in_flight=6");
+    check({512, 512, 64, 50, cell}, 4, "warps=4 warp_groups=2 sub_batches=4 layers=4 ahead=8");
+    check({384, 384, 17, 70, cell}, 5, "warps=8 layers=2 batch_groups=2");
+    check({1024, 1024, 2, 40, cell}, 2, "warps=8 layers=2");
+    for (const int batch : {1, 5, 32, 64}) {
+      check({512, 512, batch, 3, cell}, 2, "", true);
+    }
+    check({77, 333, 9, 2, cell}, 3, "", true);
+  }
+}
+
 TEST_CASE("training steps with lengths have the gradients of the reference on a GPU, padded and packed", "[gpu]") {
   const DeviceInfo device = device_info();
   std::uint64_t seed = 0;
