@@ -68,7 +68,11 @@ int run_fit(const Options& options) {
     refuse_beside(options, "mode", {fit_options()});
     return std::visit([&](const auto& of) { return write(output, fit(of)); }, question);
   }
-  refuse_stack(options);
+  if (const std::optional<Stack> stack = read_stack(options)) {
+    options.refuse({"density", "mask", "weights", "plan", "family", "tier", "compile"},
+                   "is of one layer: a stack that is on the chip at once is dense");
+    return write(output, fit(*step, *stack));
+  }
   const Chip& chip = step->chip.chip;
   const std::string compiler = deciding_compiler(chip, options.flag("compile"));
   const auto answer_of = [&](const RecurrentQuestion& of) {

@@ -58,6 +58,39 @@ Json to_json(const PredictAnswer& answer) {
   return versioned(json);
 }
 
+namespace {
+
+Json stack_json(const Found<PlannedStack>& planned) {
+  if (!planned) {
+    return {{"plan", nullptr}, {"why", planned.why()}};
+  }
+  const auto& [plan, time] = *planned;
+  return {{"plan", to_string(TrainingPlan(plan))},
+          {"us", rounded(time.us)},
+          {"interval_us", {rounded(time.low_us), rounded(time.high_us)}}};
+}
+
+}  // namespace
+
+Json to_json(const StackFit& answer) {
+  const Recurrent& network = answer.network;
+  Json json{{"chip", answer.chip},
+            {"network",
+             {{"cell", info(network.cell).name},
+              {"hidden", network.hidden},
+              {"batch", network.batch},
+              {"steps", network.steps},
+              {"precision", info(network.precision).name},
+              {"layers", answer.stack.layers},
+              {"input", answer.stack.columns(network, 0)}}},
+            {"fits", answer.is_yes()},
+            {"stack", stack_json(answer.planned)}};
+  if (answer.next_hidden > 0) {
+    json["next"] = {{"hidden", answer.next_hidden}, {"fits", false}, {"why", answer.why_not_next}};
+  }
+  return versioned(json);
+}
+
 Json to_json(const WholeNetworkAnswer& answer) {
   const auto times = [](const SequencePart& part) -> Json {
     return {{"us", rounded(part.us)}, {"interval_us", {rounded(part.low_us), rounded(part.high_us)}}};
@@ -70,14 +103,7 @@ Json to_json(const WholeNetworkAnswer& answer) {
   if (!answer.parts.empty()) {
     sequence.update(times(answer.total));
   }
-  if (answer.dense) {
-    const auto& [plan, time] = *answer.dense;
-    sequence["stack"] = {{"plan", to_string(TrainingPlan(plan))},
-                         {"us", rounded(time.us)},
-                         {"interval_us", {rounded(time.low_us), rounded(time.high_us)}}};
-  } else {
-    sequence["stack"] = {{"plan", nullptr}, {"why", answer.dense.why()}};
-  }
+  sequence["stack"] = stack_json(answer.dense);
   sequence["parts"] = Json::array();
   for (const SequencePart& part : answer.parts) {
     Json json{{"layer", part.layer}, {"direction", part.backward ? "backward" : "forward"}, {"name", part.name}};

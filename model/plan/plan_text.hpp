@@ -111,7 +111,8 @@ std::string fields_text(const P& plan) {
   for (const Field<P>& field : fields(plan)) {
     const std::string_view blank = text.empty() ? "" : " ";
     if (field.is_list()) {
-      text += std::string(blank) + std::string(field.name) + '=' + field.write(plan);
+      const std::string list = field.write(plan);
+      text += list.empty() ? "" : std::string(blank) + std::string(field.name) + '=' + list;
     } else if (!field.is_number()) {
       text += std::string(blank) + value_text(field, field.get(plan));
     } else if (const int value = field.get(plan); field.is_said && field.usual != value) {
@@ -159,13 +160,13 @@ P changed(P plan, std::string_view text) {
 }
 
 // The plan of a family from what stands behind the family's name. Throws InputError as take_words() does, and for a
-// list that is missing.
+// list that is missing, where it would be written.
 template <typename P>
 P read_plan(std::string_view text) {
   P plan;
   const std::vector<std::string_view> keys = take_words(plan, text);
   for (const Field<P>& field : fields(plan)) {
-    if (field.is_list() && std::ranges::find(keys, field.name) == keys.end()) {
+    if (field.is_list() && std::ranges::find(keys, field.name) == keys.end() && !field.write(plan).empty()) {
       throw InputError("plan: " + std::string(P::kName) + " expects '" + std::string(field.name) + "=', too");
     }
   }
@@ -173,14 +174,21 @@ P read_plan(std::string_view text) {
 }
 
 // A plan within a plan, "forward=[batch_groups=4 warps=16]". Reading it throws InputError for numbers beyond their
-// ranges, too.
-template <auto kMember>
+// ranges, too. kIsThere: of plans that have it; the text of others leaves it out.
+template <auto kMember, auto kIsThere = nullptr>
 constexpr auto nested(std::string_view name) {
   using M = detail::Member<kMember>;
   using P = typename M::Plan;
   using Inner = std::remove_cvref_t<decltype(P{}.*kMember)>;
   return list<P>(
-      name, [](const P& plan) { return '[' + fields_text(plan.*kMember) + ']'; },
+      name,
+      [](const P& plan) {
+        if constexpr (kIsThere != nullptr) {
+          return kIsThere(plan) ? '[' + fields_text(plan.*kMember) + ']' : "";
+        } else {
+          return '[' + fields_text(plan.*kMember) + ']';
+        }
+      },
       [](P& plan, std::string_view text) {
         if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
           throw InputError("plan: expected fields in brackets, such as '[" + fields_text(Inner{}) + "]', found '" +

@@ -74,9 +74,17 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
   };
   const std::int64_t weights = training.mask ? training.mask->nnz() : rows * hidden;
   std::int64_t copied = 0;  // for a direction of each layer
-  for (int layer = 0; layer < stack.layers; ++layer) {
+  int at_once = 1;          // without a stash: only the first of a group of layers has products
+  if constexpr (std::is_same_v<P, DenseTrainingPlan>) {
+    at_once = is_forward ? plan.forward.layers : 1;
+  }
+  for (int layer = 0; layer < stack.layers; layer += at_once) {
     const std::int64_t columns = stack.columns(network, layer);
     const bool copies_x = columns != multiplied(columns), copies_y = hidden != network.hidden;
+    if (is_forward) {
+      copied += (copies_x ? all_samples * columns : 0) + (copies_x || copies_y ? rows * columns : 0);
+      continue;
+    }
     copied += copies_x ? 3 * all_samples * columns : 0;  // in both passes, and back of its gradient
     copied += copies_y ? all_samples * hidden + rows * hidden : 0;
     copied += copies_x || copies_y ? 3 * rows * columns : 0;

@@ -235,8 +235,7 @@ Found<DenseTrainingPlan> choose_stack(const Chip& chip, const Training& training
     best = DenseTrainingPlan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
     least_us = predict(chip, training, *best).iteration.us;
   }
-  for (int layers = 1; layers <= std::min(training.stack.layers, kMostLayersAtOnce);
-       ++layers) {
+  for (int layers = 1; layers <= std::min(training.stack.layers, kMostLayersAtOnce); ++layers) {
     const auto ranked = rank_recurrences(chip, size, false, 1, 1, layers);
     if (!ranked) {
       return best ? best : Found<DenseTrainingPlan>::nothing(ranked.why());
@@ -297,6 +296,12 @@ std::string what_lacks(const Chip& chip, const Training& training) {
 
 }  // namespace
 
+std::string what_lacks_stack(const Chip& chip, const Training& training) {
+  return training.mask                  ? "with a mask, training keeps the gates"
+         : training.stack.bidirectional ? "a stack without a stash has one direction"
+                                        : what_lacks(chip, training);
+}
+
 Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward) {
   return choose_sparse_recurrence(chip, size_of(training), training.network.precision, *training.mask, is_backward);
 }
@@ -305,15 +310,15 @@ Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, S
   const auto found = [](const auto& of_family) {
     return of_family ? Found<TrainingPlan>(*of_family) : Found<TrainingPlan>::nothing(of_family.why());
   };
-  if (std::string lacks = what_lacks(chip, training); !lacks.empty()) {
+  const bool is_stack = stash == Stash::none;
+  if (std::string lacks = is_stack ? what_lacks_stack(chip, training) : what_lacks(chip, training); !lacks.empty()) {
     return Found<TrainingPlan>::nothing(std::move(lacks));
+  }
+  if (is_stack) {
+    return found(choose_stack(chip, training));
   }
   if (training.mask && stash != Stash::gates) {
     return Found<TrainingPlan>::nothing("with a mask, training keeps the gates");
-  }
-  if (stash == Stash::none) {
-    return training.stack.bidirectional ? Found<TrainingPlan>::nothing("a stack without a stash has one direction")
-                                        : found(choose_stack(chip, training));
   }
   return training.mask ? found(choose_sparse(chip, training, stash)) : found(choose_dense(chip, training, stash));
 }

@@ -26,6 +26,9 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
                                                  const SparseMatrix& w_hh, bool is_backward);
 Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward);
 
+// Why a training has no plan without a stash, or nothing.
+std::string what_lacks_stack(const Chip& chip, const Training& training);
+
 // The fastest plan whose weights stay on the chip in both passes; without a stash the one whose layers are on the chip
 // at once or one after another, as it takes less time. Directions are beside each other in both passes, or in none.
 // Nothing also where the cell, the type or, with a mask, more than one layer and direction has no kernels.

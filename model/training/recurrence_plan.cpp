@@ -53,9 +53,9 @@ RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const Rec
 }
 
 RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
-  const auto require = [&](bool condition, const char* what) {
+  const auto require = [&](bool condition, std::string_view what) {
     if (!condition) {
-      throw InputError("the plan '" + fields_text(plan) + "' is not possible: " + what);
+      throw InputError("the plan '" + fields_text(plan) + "' is not possible: " + std::string(what));
     }
   };
   require(plan.batch_groups > 0 && plan.sub_batches > 0 && plan.launches > 0,
@@ -68,6 +68,8 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
   require(plan.layers == 1 || (!is_backward && size.length_bytes == 0 && plan.launches == 1),
           "only forward passes without lengths have several layers, in one launch");
+  require(plan.layers >= 1 && plan.layers <= kMostLayersAtOnce,
+          "1 to " + std::to_string(kMostLayersAtOnce) + " layers are on the SMs at once");
   require(plan.layers == 1 || plan.warps % 2 == 0, "of several layers, half of the warps have the input's weights");
   RecurrenceShape shape;
   const int group_threads = 32 * plan.warps;
@@ -132,7 +134,10 @@ Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, b
                                           std::to_string(has));
   };
   if (shape.blocks > sms) {
-    return lacks(shape.blocks, "SMs to train on the chip", sms);
+    return lacks(
+        shape.blocks,
+        plan.layers == 1 ? "SMs to train on the chip" : "SMs for " + std::to_string(plan.layers) + " layers at once",
+        sms);
   }
   if (const auto [others, most] = recurrence_registers(shape, plan); others > most) {
     return lacks(others, "registers of a thread", most);

@@ -11,9 +11,15 @@
 namespace onchip {
 namespace {
 
+bool has_forward(const DenseTrainingPlan& plan) {
+  return !plan.stepwise;
+}
+bool has_backward(const DenseTrainingPlan& plan) {
+  return plan.stash != Stash::none;
+}
 constexpr std::array kDenseFields{choice<&DenseTrainingPlan::stash>("stash", kStashNames),
-                                  nested<&DenseTrainingPlan::forward>("forward"),
-                                  nested<&DenseTrainingPlan::backward>("backward"),
+                                  nested<&DenseTrainingPlan::forward, has_forward>("forward"),
+                                  nested<&DenseTrainingPlan::backward, has_backward>("backward"),
                                   number<&DenseTrainingPlan::beside>("beside", 0, 1).usually(0),
                                   number<&DenseTrainingPlan::chunk>("chunk", 0, 1 << 30).usually(0),
                                   number<&DenseTrainingPlan::cell_layers>("cell_layers", 0, kMostLayers).usually(0),

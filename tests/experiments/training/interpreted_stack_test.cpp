@@ -2,6 +2,7 @@
 // A stack of layers that are on the SMs at once, its kernels interpreted, against the reference in double
 // precision.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
+#include "model/answer/whole_network.hpp"
 #include "model/base/random.hpp"
 #include "model/training/memory.hpp"
 #include "model/training/planner.hpp"
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace onchip {
@@ -143,6 +145,25 @@ TEST_CASE("a stack whose layers are at once on the chip has its plan and its byt
     }
     const std::size_t products = plan.stepwise ? 0 : Cublas::kWorkspaceBytes;
     CHECK(own + products == static_cast<std::size_t>(workspace_bytes(size, plan)));
+  }
+}
+
+TEST_CASE("the largest stacks that are on the SMs at once compile without a spill", "[slow]") {
+  const ChipFile chip = find_chip("h200");
+  for (const auto& [cell, layers, batch] :
+       {std::tuple{Cell::lstm, 3, 4}, {Cell::lstm, 6, 1}, {Cell::lstm, 2, 32}, {Cell::gru, 4, 8}, {Cell::gru, 16, 2}}) {
+    RecurrentQuestion question{chip, {}, 16};
+    question.configuration.network = {.cell = cell, .precision = fp16, .hidden = 0, .batch = batch, .steps = 64};
+    const StackFit largest = fit(question, {.layers = layers});
+    CAPTURE(info(cell).name, layers, batch, largest.network.hidden);
+    TrainingSize size = size_of({largest.network, largest.stack});
+    size.layers = layers;
+    const TrainingPlan plan =
+        confirmed_plan(chip.chip, size, fp16, nullptr, TrainingPlan(largest.planned.value_or_throw().plan), "sm_90")
+            .chosen;
+    const CompileRequest request =
+        compile_request(size, fp16, std::get<DenseTrainingPlan>(plan).forward, false, "sm_90");
+    CHECK_FALSE(compile(request).resources.spills());
   }
 }
 

@@ -5,6 +5,7 @@
 #include "tests/catch.hpp"
 
 #include <string>
+#include <tuple>
 
 using namespace onchip;
 
@@ -59,6 +60,27 @@ TEST_CASE("a whole network of one direction has its time as a dense stack, too",
   CHECK_THAT(dense(Cell::lstm, {.layers = 2, .bidirectional = true}, 512, 4, 256).why(),
              Catch::Matchers::Contains("one direction"));
   CHECK_THAT(dense(Cell::relu, {.layers = 2}, 512, 4, 256).why(), Catch::Matchers::Contains("'relu'"));
+}
+
+TEST_CASE("the largest stack whose layers are on the SMs at once is there, and the next granule is not", "[fast]") {
+  for (const auto& [cell, layers, batch] :
+       {std::tuple{Cell::lstm, 3, 4}, {Cell::lstm, 6, 1}, {Cell::lstm, 2, 32}, {Cell::gru, 4, 8}, {Cell::gru, 16, 2}}) {
+    CAPTURE(info(cell).name, layers, batch);
+    RecurrentQuestion question = question_of(cell, 0, batch, 1, 64);
+    question.granule = 16;
+    const StackFit largest = fit(question, {.layers = layers});
+    REQUIRE(largest.is_yes());
+    CHECK(largest.planned->plan.forward.layers == layers);
+    CHECK(largest.next_hidden == largest.network.hidden + 16);
+    CHECK_FALSE(largest.why_not_next.empty());
+    question.configuration.network.hidden = largest.network.hidden;
+    CHECK(fit(question, {.layers = layers}).planned->plan == largest.planned->plan);
+    question.configuration.network.hidden = largest.next_hidden;
+    CHECK(fit(question, {.layers = layers}).planned.why() == largest.why_not_next);
+    question.chip.chip.sm_count.value *= 2;
+    CHECK(fit(question, {.layers = layers}).is_yes());
+  }
+  CHECK_FALSE(fit(question_of(Cell::lstm, 0, 4, 1, 64), {.layers = 40}).is_yes());
 }
 
 TEST_CASE("more layers, steps, samples or elements of the input take longer", "[fast]") {
