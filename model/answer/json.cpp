@@ -62,10 +62,10 @@ namespace {
 
 Json stack_json(const Found<PlannedStack>& planned) {
   if (!planned) {
-    return {{"plan", nullptr}, {"why", planned.why()}};
+    return {{"plan_text", nullptr}, {"why", planned.why()}};
   }
   const auto& [plan, time] = *planned;
-  return {{"plan", to_string(TrainingPlan(plan))},
+  return {{"plan_text", to_string(TrainingPlan(plan))},
           {"us", rounded(time.us)},
           {"interval_us", {rounded(time.low_us), rounded(time.high_us)}}};
 }

@@ -303,7 +303,15 @@ double inference_us(const Chip& chip, const Training& training, const TrainingPl
   double us = 1e6 * chip.library_node_seconds, last = 0;
   if (!is_on_chip(plan)) {
     const Price step = price(chip, Geometry{with_pass(training.network, Pass::forward)});
-    return us + for_all(training, [&](int) { return of(step, training.network.steps); }).us;
+    // A step's price has the arithmetic of W_ih x, but not that it is a product of its own, once in a call, which reads
+    // W_ih beside W.
+    const double rows = element_bytes(training.network) * training.network.rows();
+    return us + for_all(training, [&](int columns) {
+                  const double w = rows * training.network.hidden;
+                  return plus(of(step, training.network.steps), chip.library_product_seconds +
+                                                                    weights_seconds(chip, w + rows * columns) -
+                                                                    weights_seconds(chip, w));
+                }).us;
   }
   const std::vector<Phase> phases = phases_of(training, plan);
   const std::vector<PhasePrice> prices = predict(chip, training, plan).phases;

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from . import api, nn
 
 _MOST_OF_PROGRAM = 64  # samples
-_FEW_STEPS = 4  # that onchip.LSTM and GRU compute in fewer launches, none of which loads weights into the SMs
+_FEW_STEPS = 1  # that onchip.LSTM and GRU compute in a launch for each layer, which loads no weights into the SMs
 _PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 # Parts of the names of GPUs, and the shipped chip that plans for them.
 _CHIPS = {
@@ -111,7 +111,7 @@ class OnchipRNN(torch.nn.Module):
             self._dense = self._few = None
             if has_dense and self._is_dense_faster(precision, most_steps):
                 self._dense = self._few = self._as_dense(module)
-            elif has_dense and self._is_dense_faster(precision, min(_FEW_STEPS, most_steps)):
+            elif has_dense and self._is_dense_faster(precision, _FEW_STEPS):
                 self._few = self._as_dense(module)
             if self._dense is not None:
                 return

@@ -404,15 +404,23 @@ TEST_CASE("a call without gradients has a price of its own, by which cuDNN is ch
     CHECK(without->library_us < with->library_us);
     others += with->takes_library() != without->takes_library() ? 1 : 0;
     ++layers;
-    training.network.steps = 1;  // for which all weights would go to the SMs
-    CHECK(of(true)->takes_library());
+    training.network.steps = 1;  // for which all weights would go to the SMs, but where a launch is a step
     CHECK(of(true)->own_us < without->own_us);
+    if (training.stack.bidirectional || training.network.batch > kMostOfSingleStep) {
+      CHECK(of(true)->takes_library());
+    }
   }
   CHECK(layers >= 30);
   CHECK(others > 0);
   CHECK_FALSE(call_prices(h100(), lstm(512, 64), true)->takes_library());
   CHECK(call_prices(h100(), lstm(1536, 256), true)->takes_library());
-  CHECK(says(call_prices(h100(), lstm(8192, 64), true).why(), "there are 132"));
+  CHECK(call_prices(h100(), lstm(8192, 64), true)->takes_library());  // step by step it has a plan
+  CHECK(says(call_prices(h100(), lstm(8192, 65), true).why(), "there are 132"));
+  for (const int batch : {1, 32}) {
+    Training one = lstm(1024, batch);
+    one.network.steps = 1;
+    CHECK_FALSE(call_prices(h100(), one, true)->takes_library());
+  }
 }
 
 TEST_CASE("the ranking has the kernels' plan and cuDNN, the fastest first, and cuBLAS without a plan", "[fast]") {
