@@ -65,6 +65,8 @@ struct Builder {
   // The gradient of x is added to that of the first direction; of chunks, which go the other way there, to zeros.
   bool adds_dx() const { return size.directions == 2 && (size.is_reverse || sums_chunks()); }
   Arguments arguments(ArrayPlaces at, const TrainingRows& rows, bool is_backward) const;
+  ProgramNode launch(const std::string& label, int kernel, int blocks, int threads, std::size_t shared_bytes,
+                     const Arguments& of, ArrayPlaces at) const;
   std::vector<ProgramNode> nodes(ArrayPlaces at, const TrainingRows& rows) const;
   std::vector<ProgramNode> halves(ArrayPlaces at, const TrainingRows& rows) const;
   void add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const TrainingRows& rows, TrainingHalf half) const;
@@ -353,56 +355,62 @@ Arguments Builder::arguments(ArrayPlaces at, const TrainingRows& rows, bool is_b
   std::byte* const other_cells = has_lengths() || first_cells == nullptr
                                      ? first_cells
                                      : first_cells + std::ptrdiff_t{2} * size.batch * size.hidden;
-  Arguments of = {.weights = at[arrays.w_hh],
-                  .packed = words(is_backward ? packed_transposed : packed),
-                  .ring = array_at<char>(at, is_backward ? ring_back : ring),
-                  .gates = at[gates],
-                  .cells = size.is_reverse ? first_cells : other_cells,
-                  .last_cells = size.is_reverse ? other_cells : first_cells,
-                  .output = at[arrays.y],
-                  .initial = at[arrays.h0],
-                  .initial_cell = at[arrays.c0],
-                  .final_state = at[arrays.hn],
-                  .final_cell = at[arrays.cn],
-                  .initial_carry = is_backward ? (has_after ? array_at<float>(at, carry) : nullptr) : carry_before,
-                  .final_carry = is_backward ? (has_before ? array_at<float>(at, carry) : nullptr) : carry_after,
-                  .input_bias = at[arrays.b_ih],
-                  .recurrent_bias = at[arrays.b_hh],
-                  .output_gradient = at[arrays.dy],
-                  .final_gradient = at[arrays.dhn],
-                  .final_cell_gradient = at[arrays.dcn],
-                  .initial_gradient = at[arrays.dh0],
-                  .initial_cell_gradient = at[arrays.dc0],
-                  .bias_sums = array_at<float>(at, bias_sums),
-                  .input_bias_gradient = at[arrays.db],
-                  .recurrent_bias_gradient = at[arrays.db_hh],
-                  .lengths = has_lengths() ? at[arrays.lengths] : nullptr,
-                  .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
-                  .steps = size.steps,
-                  .batch = size.batch,
-                  .keeps = rows.keeps && !recomputes(),
-                  .continues = has_before,
-                  .descends = is_backward != size.is_reverse,
-                  .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
-                                                  : rows.unit > 0 ? -rows.unit
-                                                                  : -size.steps * size.batch),
-                  .first_sample = 0,
-                  .status = words(status),
-                  .copies = {}};
-  of.layers = std::max(1, static_cast<int>(stacked.size()));
-  of.progress = stacked.empty() ? nullptr : words(progress);
+  return {.weights = at[arrays.w_hh],
+          .packed = words(is_backward ? packed_transposed : packed),
+          .ring = array_at<char>(at, is_backward ? ring_back : ring),
+          .gates = at[gates],
+          .cells = size.is_reverse ? first_cells : other_cells,
+          .last_cells = size.is_reverse ? other_cells : first_cells,
+          .output = at[arrays.y],
+          .initial = at[arrays.h0],
+          .initial_cell = at[arrays.c0],
+          .final_state = at[arrays.hn],
+          .final_cell = at[arrays.cn],
+          .initial_carry = is_backward ? (has_after ? array_at<float>(at, carry) : nullptr) : carry_before,
+          .final_carry = is_backward ? (has_before ? array_at<float>(at, carry) : nullptr) : carry_after,
+          .input_bias = at[arrays.b_ih],
+          .recurrent_bias = at[arrays.b_hh],
+          .output_gradient = at[arrays.dy],
+          .final_gradient = at[arrays.dhn],
+          .final_cell_gradient = at[arrays.dcn],
+          .initial_gradient = at[arrays.dh0],
+          .initial_cell_gradient = at[arrays.dc0],
+          .bias_sums = array_at<float>(at, bias_sums),
+          .input_bias_gradient = at[arrays.db],
+          .recurrent_bias_gradient = at[arrays.db_hh],
+          .lengths = has_lengths() ? at[arrays.lengths] : nullptr,
+          .ranks = array_at<Ranked>(at, is_backward ? ranks_back : ranks),
+          .steps = size.steps,
+          .batch = size.batch,
+          .keeps = rows.keeps && !recomputes(),
+          .continues = has_before,
+          .descends = is_backward != size.is_reverse,
+          .packed_rows = static_cast<int>(rows.packed > 0 ? rows.packed
+                                          : rows.unit > 0 ? -rows.unit
+                                                          : -size.steps * size.batch),
+          .first_sample = 0,
+          .status = words(status),
+          .copies = {}};
+}
+
+ProgramNode Builder::launch(const std::string& label, int kernel, int blocks, int threads, std::size_t shared_bytes,
+                            const Arguments& of, ArrayPlaces at) const {
+  if (plan.forward.layers == 1) {
+    return launch_node(label, kernel, blocks, threads, shared_bytes, of);
+  }
+  StackArguments of_stack{of, static_cast<int>(stacked.size()), array_at<std::uint32_t>(at, progress), {}};
   for (std::size_t layer = 0; layer < stacked.size(); ++layer) {
     const TrainingArrays& a = stacked[layer];
-    of.stacked[layer] = {.w_ih = layer > 0 ? at[a.w_ih] : nullptr,
-                         .w_hh = at[a.w_hh],
-                         .input_bias = at[a.b_ih],
-                         .recurrent_bias = at[a.b_hh],
-                         .initial = at[a.h0],
-                         .initial_cell = at[a.c0],
-                         .final_state = at[a.hn],
-                         .final_cell = at[a.cn]};
+    of_stack.stacked[layer] = {.w_ih = layer > 0 ? at[a.w_ih] : nullptr,
+                               .w_hh = at[a.w_hh],
+                               .input_bias = at[a.b_ih],
+                               .recurrent_bias = at[a.b_hh],
+                               .initial = at[a.h0],
+                               .initial_cell = at[a.c0],
+                               .final_state = at[a.hn],
+                               .final_cell = at[a.cn]};
   }
-  return of;
+  return launch_node(label, kernel, blocks, threads, shared_bytes, of_stack);
 }
 
 std::vector<ProgramNode> Builder::nodes(ArrayPlaces at, const TrainingRows& rows) const {
@@ -622,7 +630,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
     if (products.is_packed(is_backward)) {
       of_kernel.weights = nullptr;
     }
-    return launch_node(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel);
+    return launch(label, kernel, kPrepareBlocks, kPrepareThreads, 0, of_kernel, at);
   };
   std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
   const auto push = [&](ProgramNode node, int stream, std::vector<int> after) {
@@ -657,7 +665,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
                          only_ring),
              0, {});
       }
-      ProgramNode node = launch_node(label, kernel, blocks, shape.threads, shape.shared_bytes, of_part);
+      ProgramNode node = launch(label, kernel, blocks, shape.threads, shape.shared_bytes, of_part, at);
       node.cooperative = true;
       last = push(std::move(node), 0, {last});
       of_part.first_sample += shape.launch_samples;

@@ -32,15 +32,6 @@ struct RowCopy {
 };
 constexpr int kMostCopies = 4;  // at once
 
-// Of a stack whose layers are on the SMs at once; arrays as those of one layer.
-struct StackedLayer {
-  const void *w_ih, *w_hh;  // [4][kHidden][kHidden] each; w_ih not of the first
-  const void *input_bias, *recurrent_bias;
-  const void *initial, *initial_cell;
-  void *final_state, *final_cell;
-};
-inline constexpr int kMostStacked = 16;
-
 // Elements are of kPrecision; null: zeros, or not wanted. Rows are those of [steps][batch]. With lengths they are
 // packed, as torch's PackedSequence has them: of one position after another, of each the samples that are there, by
 // their ranks.
@@ -75,7 +66,19 @@ struct TrainingArguments {
   int first_sample;  // of several launches, each of a part of the samples: the part's first rank
   unsigned* status;  // set to 1 if a wait was given up, to 2 if a length is not one of 1 to `steps`
   RowCopy copies[kMostCopies];  // before the products, or behind them
-  // Of a stack: packed, ring, initial_carry and final_carry are the first layer's, those of the others behind it.
+};
+
+// Of a stack whose layers are on the SMs at once; arrays as those of one layer.
+struct StackedLayer {
+  const void *w_ih, *w_hh;  // [gates][kHidden][kHidden] each; w_ih not of the first
+  const void *input_bias, *recurrent_bias;
+  const void *initial, *initial_cell;
+  void *final_state, *final_cell;
+};
+inline constexpr int kMostStacked = 16;
+
+// Packed, ring, initial_carry and final_carry are the first layer's, those of the others behind it.
+struct StackArguments : TrainingArguments {
   int layers = 1;                // kLayers at most
   unsigned* progress = nullptr;  // [kLayers][kBatchGroups][kSms][kWarpGroups]: steps that have been multiplied
   StackedLayer stacked[kMostStacked] = {};

@@ -78,7 +78,7 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
   Fetched fetched{item.place(a, step, sub_batch), {}};
   const auto [row, output_row, rest] = fetched.place;
   const Place found_ahead = item.found_later(a, step + kFetchedAhead, sub_batch);
-  if (rest > 0 && layer() == 0) {
+  if (rest > 0 && is_first_layer()) {
 #pragma unroll
     for (int g = 0; g < kCellGates; ++g) {
       fetched.input[g] = load_ahead(a.gates, item.gate_index(row, g));
@@ -100,14 +100,14 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
   for (int g = 0; g < kCellGates; ++g) {
     input[g] = to_float(fetched.input[g]) + constants.bias[g];
   }
-  if constexpr (kCell == kGru && kLayers > 1) {
+  if constexpr (kCell == kGru && kThreadRows > 3) {
     input[2] += sums[3];
   }
   const float carry = next_carry(sums, input, constants, load_shared_float(item.carry_of(sub_batch)), kept);
   const u32 h = rest > 0 ? to_bits(kCell == kLstm ? kept[3] * squash(carry, true) : carry) : 0;
   publish_pair(item, step + 1, sub_batch, h);
   store_shared_float(item.carry_of(sub_batch), carry);
-  if (rest > 0 && (kLayers == 1 || layer() == a.layers - 1)) {
+  if (rest > 0 && is_last_layer(a)) {
     store_element(a.output, item.output_index(output_row), h);
   }
   if (rest > 0 && a.keeps) {

@@ -46,10 +46,7 @@ __device__ __forceinline__ void pack_tile(const Arguments& a, int of_layer, int 
   const int row = tile % kRowTiles * 16 + lane / 4 * 2;
   const int column = span * kSpanUnits + lane % 4 * 8 + tile / kRowTiles % kSpanTiles * 4;
   const bool is_of_below = warp >= kSourceWarps;
-  const void* weights = a.weights;
-  if constexpr (kLayers > 1) {
-    weights = is_of_below ? a.stacked[of_layer].w_ih : a.stacked[of_layer].w_hh;
-  }
+  const void* const weights = weights_of(a, of_layer, is_of_below);
   const auto pair = [&](int of_row, int of_column) { return weight_pair(weights, is_of_below, sm, of_row, of_column); };
   Word v{};
   if (span < kSpans && row < kRows) {
@@ -70,12 +67,7 @@ extern "C" __global__ void prepare(const Arguments a) {
     const int tile = static_cast<int>(i / 32), sm = tile / (kWarps * kTiles);
     pack_tile(a, sm / kSms, sm % kSms, tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
   }
-  if constexpr (kLayers > 1) {
-#pragma unroll 1
-    for (long long i = first; i < kProgressWords * kLayers; i += threads) {
-      a.progress[i] = 0;
-    }
-  }
+  clear_progress(a, first, threads);
   // What is nobody's stays zero; a word of the rest is all ones until it is published.
   constexpr int kWordValues = 16 / kElementBytes;
 #pragma unroll 1

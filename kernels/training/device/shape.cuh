@@ -83,11 +83,12 @@ __device__ __forceinline__ int place_of(int unit, int sample) {
   return ((span * kGroupBatch + sample) * kSpanUnits + value % kSpanUnits) * kElementBytes;
 }
 
+#if ONCHIP_LAYERS > 1
+using Arguments = onchip::StackArguments;
+#else
 using Arguments = onchip::TrainingArguments;
+#endif
 
-__device__ __forceinline__ int layer() {
-  return kLayers == 1 ? 0 : static_cast<int>(blockIdx.x) / (kSms * kBatchGroups);
-}
 __device__ __forceinline__ int batch_group() {
   const int group = static_cast<int>(blockIdx.x) / kSms;  // of all layers
   return kLayers == 1 ? group : group % kBatchGroups;

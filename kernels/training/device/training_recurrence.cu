@@ -86,7 +86,7 @@ __device__ __forceinline__ int tiles_left(const Arguments& a, long long step, in
 }
 
 extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups, 1) recurrence(const Arguments given) {
-  const Arguments a = of_layer(given);
+  const Arguments& a = of_layer(given);
   const u32 shared = static_cast<u32>(__cvta_generic_to_shared(shared_memory));
   const int thread = kept(kWarpGroups == 1 ? threadIdx.x : threadIdx.x % kThreads);  // of the warp group
   const int warp = thread / 32, lane = thread % 32;
