@@ -84,7 +84,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("stacks whose layers are at once on a GPU are those of the reference, with the same bits every time", "[gpu]") {
+TEST_CASE("stacks whose layers are at once on a GPU are those of the reference, with the same bits every time",
+          "[gpu]") {
   const DeviceInfo device = device_info();
   std::uint64_t seed = 0;
   const auto check = [&](TrainingSize size, int layers, const std::string& words, bool stepwise = false) {
@@ -97,7 +98,8 @@ TEST_CASE("stacks whose layers are at once on a GPU are those of the reference, 
     for (const Precision precision : {Precision::fp16, Precision::bf16}) {
       const TrainingProgram training = confirmed_program(size, precision, plan, device.architecture);
       DeviceProgram gpu(training.program);
-      check_stack(gpu, training, size, precision, random_stack(size, precision, ++seed % 2 == 0, false, seed));
+      ++seed;
+      check_stack(gpu, training, size, precision, random_stack(size, precision, seed % 2 == 0, false, seed));
       check_repeats(gpu, {training.layers.back().y, training.layers.front().hn}, precision);
     }
   };
