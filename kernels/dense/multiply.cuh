@@ -23,8 +23,7 @@
 constexpr int kRows = kUnitsPerSm * kGates;
 constexpr int kRowTiles = (kRows + 15) / 16;
 constexpr int kSampleTiles = (kGroupBatch + 7) / 8;
-constexpr int kSourceWarps = kWarps / kSources;  // that share the spans of a state out to each other
-constexpr int kWarpSpans = (kSpans + kSourceWarps - 1) / kSourceWarps;  // the last warps may have fewer, or none
+constexpr int kWarpSpans = (kSpans + kWarps - 1) / kWarps;  // the last warps may have fewer, or none
 constexpr int kSpanTiles = kIsStructured ? 1 : 2;
 constexpr int kTiles = kWarpSpans * kSpanTiles * kRowTiles;
 constexpr int kSharedTiles = ONCHIP_SHARED_TILES;
@@ -96,7 +95,7 @@ struct Source {
 // ones: a predicate for each takes up to 80 registers more. Elsewhere it takes none.
 constexpr bool kFirstAreOfAll = kIsCompact || ONCHIP_RAGGED != 0;
 __device__ __forceinline__ bool is_there(const Source& source, int i, int j) {
-  constexpr int kSpansOfAll = kFirstAreOfAll ? kSpans - (kSourceWarps - 1) * kWarpSpans : 0;
+  constexpr int kSpansOfAll = kFirstAreOfAll ? kSpans - (kWarps - 1) * kWarpSpans : 0;
   constexpr int kTilesOfAll = kFirstAreOfAll ? kGroupBatch / 8 : 0;
   return (i < kSpansOfAll || i < source.spans) && (j < kTilesOfAll || j < source.samples);
 }

@@ -7,7 +7,7 @@
 
 constexpr int kPartialRows = 16 * kRowTiles + 4;
 constexpr int kPartialBytes = 4 * 8 * kSampleTiles * kPartialRows;  // of one warp
-constexpr int kBusyWarps = kSources > 1 ? kWarps : (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans, and those between
+constexpr int kBusyWarps = (kSpans + kWarpSpans - 1) / kWarpSpans;  // that have spans
 
 __device__ __forceinline__ void store_partials(u32 partials, const Sums& sums, int lane) {
   const u32 to = partials + 4 * (lane % 4 * 2 * kPartialRows + lane / 4 * 2);

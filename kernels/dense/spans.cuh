@@ -18,7 +18,6 @@ constexpr int kBatchGroups = ONCHIP_BATCH_GROUPS;
 constexpr int kGroupBatch = kBatch / kBatchGroups;  // samples of a batch group
 static_assert(kGroupBatch * kBatchGroups == kBatch, "batch groups have equally many samples");
 
-constexpr int kSources = 1;  // states that the warps multiply
 constexpr int kSpanUnits = 32;
 constexpr int kSpans = (kStateUnits + kSpanUnits - 1) / kSpanUnits;
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;

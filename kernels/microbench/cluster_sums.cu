@@ -21,7 +21,7 @@ constexpr int kThreadItems = (kItems + kThreads - 1) / kThreads;
 constexpr int kPolls = 1 << 20;
 
 // As in training_recurrence.cu, where all warps have spans.
-constexpr int kWarps = kThreads / 32, kSpans = kWarps, kSources = 1, kWarpSpans = 1;
+constexpr int kWarps = kThreads / 32, kSpans = kWarps, kWarpSpans = 1;
 constexpr int kRowTiles = kUnits * kSplit / 16, kSampleTiles = (kSamples + 7) / 8, kChains = 1;
 constexpr int kThreadRows = 1;
 struct Sums {

@@ -136,7 +136,15 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
   require_refusal(network + " --layers 0", "--layers: found '0'");
   require_refusal(network + " --layers 2 --plan all", "--plan all");
   require_refusal(network + " --layers 2 --family cudnn", "not cudnn");
-  require_refusal("fit --hidden 512 --layers 2", "need --mode train");
+  require_refusal("what-if --hidden 512 --layers 2 --set sm.count=200", "need --mode train");
+  require_refusal("fit --cell lstm --layers 2 --density 10%", "a stack that is on the chip at once is dense");
+  const Run largest = run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --granule 16 --format json");
+  CHECK(largest.status == 0);
+  const Json fit = Json::parse(largest.out);
+  CHECK(fit["network"]["hidden"] == 704);
+  CHECK(fit["next"]["hidden"] == 720);
+  CHECK(says(fit["next"]["why"].get<std::string>(), "SMs for 3 layers at once"));
+  CHECK(run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --hidden 720").status == 1);
 #ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --hidden 512 --layers 2 --floor", "leave --floor out");
   require_refusal("measure --hidden 512 --input 64 --plan all", "leave --plan out");

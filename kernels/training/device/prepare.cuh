@@ -12,26 +12,22 @@
 
 // The weight in an SM's row and column; zero where there is none.
 __device__ __forceinline__ u32 weight(const void* weights, bool is_of_below, int sm, int row, int column) {
-  int gate = row % kGates;
-  if constexpr (kLayers > 1) {
-    const bool is_there = kCell == kLstm || gate < 2 || is_of_below == (gate == 3);
-    gate = kCell == kGru && gate == 3 ? 2 : gate;
-    if (weights == nullptr || !is_there) {
-      return 0;
-    }
-  }
   long long index;
   bool exists;
   if constexpr (kIsBackward) {
     const int plane = column / (kPlaneSpans * kSpanUnits), in_plane = column % (kPlaneSpans * kSpanUnits);
-    const int value = sm % kSplit * kPlaneValues + in_plane;
-    gate = kPlanes == 1 ? value % kUnitValues : plane;
+    const int value = sm % kSplit * kPlaneValues + in_plane, gate = kPlanes == 1 ? value % kUnitValues : plane;
     const int unit = sm / kSplit * kUnitsPerSm + row, from = value / kUnitValues;
     exists = unit < kHidden && from < kHidden && in_plane < kPlaneValues;
     index = (gate * static_cast<long long>(kHidden) + from) * kHidden + unit;
   } else {
     const int unit = sm * kUnits + row / kGates;
+    int gate = row % kGates;
     exists = unit < kHidden && column < kHidden;
+    if constexpr (kLayers > 1) {
+      exists = exists && weights != nullptr && (kCell == kLstm || gate < 2 || is_of_below == (gate == 3));
+      gate = kCell == kGru && gate == 3 ? 2 : gate;
+    }
     index = (gate * static_cast<long long>(kHidden) + unit) * kHidden + column;
   }
   return exists ? load_element(weights, index) : 0;
@@ -49,7 +45,7 @@ __device__ __forceinline__ void pack_tile(const Arguments& a, int of_layer, int 
   const void* const weights = weights_of(a, of_layer, is_of_below);
   const auto pair = [&](int of_row, int of_column) { return weight_pair(weights, is_of_below, sm, of_row, of_column); };
   Word v{};
-  if (span < kSpans && row < kRows) {
+  if (span < kStateSpans && row < kRows) {
     v = {pair(row, column), pair(row + 1, column), pair(row, column + 2), pair(row + 1, column + 2)};
   }
   const int before = shared_before(tile);
@@ -64,8 +60,8 @@ extern "C" __global__ void prepare(const Arguments a) {
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
 #pragma unroll 1
   for (long long i = first; a.weights != nullptr && i < static_cast<long long>(kLayers) * kSms * kWarps * kTiles * 32; i += threads) {
-    const int tile = static_cast<int>(i / 32), sm = tile / (kWarps * kTiles);
-    pack_tile(a, sm / kSms, sm % kSms, tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
+    const int tile = static_cast<int>(i / 32), sm = tile / (kWarps * kTiles), of_layer = kLayers == 1 ? 0 : sm / kSms;
+    pack_tile(a, of_layer, sm - of_layer * kSms, tile / kTiles % kWarps, tile % kTiles, static_cast<int>(i % 32));
   }
   clear_progress(a, first, threads);
   // What is nobody's stays zero; a word of the rest is all ones until it is published.
@@ -75,7 +71,7 @@ extern "C" __global__ void prepare(const Arguments a) {
     const int in_state = static_cast<int>(i % (kStateStride / 16));
     const int span = in_state / (kSpanBytes / 16);
     const int value = span % kPlaneSpans * kSpanUnits + in_state % (kSpanUnits / kWordValues) * kWordValues;
-    const u32 empty = span < kSplit * kSpans && value < kPlaneValues ? ~0u : 0;
+    const u32 empty = span < kSplit * kStateSpans && value < kPlaneValues ? ~0u : 0;
     reinterpret_cast<Word*>(a.ring)[i] = {empty, empty, empty, empty};
   }
   copy_all_rows(a, static_cast<int>(first), static_cast<int>(threads));

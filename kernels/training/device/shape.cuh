@@ -15,7 +15,7 @@
 // the states of the others are on their way. An SM's warps are kWarpGroups groups, each with all of the SM's rows and
 // with sub-batches of its own, so that one polls and multiplies while another finishes. The states of all sub-batches:
 //
-//   ring    [kRingSlots][kBatchGroups][kSubBatches][kSplit * kSpans][kGroupBatch][32]
+//   ring    [kRingSlots][kBatchGroups][kSubBatches][kSplit * kStateSpans][kGroupBatch][32]
 //
 // Of a stack, kLayers layers are on the SMs at once, each a step behind the one below: half of the warps of an SM have
 // W_hh and multiply their layer's own state, the others W_ih and the state of the layer below, which they poll in its
@@ -65,10 +65,14 @@ constexpr bool kIsStructured = false, kExchangeOnly = false;
 constexpr Storage kStorage = kDense;
 constexpr int kSpanUnits = 32;
 constexpr int kPlaneSpans = (kPlaneValues + kSpanUnits - 1) / kSpanUnits;
-constexpr int kSpans = kPlanes * kPlaneSpans;  // of an SM
+constexpr int kStateSpans = kPlanes * kPlaneSpans;  // of an SM
+constexpr int kSourceWarps = ONCHIP_THREADS / 32 / kSources;
+constexpr int kSourceWarpSpans = (kStateSpans + kSourceWarps - 1) / kSourceWarps;
+// As dense/multiply.cuh counts them: of each source the last warps may lack some.
+constexpr int kSpans = kStateSpans + (kSources - 1) * kSourceWarps * kSourceWarpSpans;
 constexpr int kPlaneBytes = kPlaneSpans * kGroupBatch * kSpanUnits * kElementBytes;
 constexpr int kSpanBytes = kGroupBatch * kSpanUnits * kElementBytes;
-constexpr int kStateStride = (kSplit * kSpans * kSpanBytes + 127) / 128 * 128;  // of a sub-batch
+constexpr int kStateStride = (kSplit * kStateSpans * kSpanBytes + 127) / 128 * 128;  // of a sub-batch
 constexpr int kRingStride = kBatchGroups * kSubBatches * kStateStride;
 constexpr int kRingSlots = 2 * ONCHIP_AHEAD;
 constexpr long long kRingBytes = static_cast<long long>(kRingSlots) * kRingStride;  // of a layer
@@ -79,7 +83,7 @@ __device__ __forceinline__ constexpr int in_l2(u32 offset) {
 // Where a unit's first value is in a state, in bytes.
 __device__ __forceinline__ int place_of(int unit, int sample) {
   const int share = unit * kUnitValues / kPlaneValues, value = unit * kUnitValues % kPlaneValues;
-  const int span = share * kSpans + value / kSpanUnits;
+  const int span = share * kStateSpans + value / kSpanUnits;
   return ((span * kGroupBatch + sample) * kSpanUnits + value % kSpanUnits) * kElementBytes;
 }
 

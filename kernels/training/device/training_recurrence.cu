@@ -118,9 +118,9 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
   // The layer below has computed the state of this step when the own one is that of the step before.
   const int later = is_of_below(warp) ? 1 : 0;
   const char* const first_state = a.ring - later * kRingBytes + batch_group() * (kSubBatches * kStateStride) +
-                                  sm_of_group() % kSplit * (kSpans * kSpanBytes) + place;
-  const int spans = min(kSpans - source_warp * kWarpSpans, kWarpSpans);
-  Source source{first_state, place, kSpans == kSourceWarps * kWarpSpans ? kWarpSpans : spans,
+                                  sm_of_group() % kSplit * (kStateSpans * kSpanBytes) + place;
+  const int spans = min(kStateSpans - source_warp * kWarpSpans, kWarpSpans);
+  Source source{first_state, place, kStateSpans == kSourceWarps * kWarpSpans ? kWarpSpans : spans,
                 kGroupBatch % 8 == 0 ? kSampleTiles : (kGroupBatch - lane / 4 + 7) / 8};
   int polls = kPolls;
   int count = 0;  // of sub-batches
