@@ -475,6 +475,11 @@ void Builder::add_chunks(std::vector<ProgramNode>& all, ArrayPlaces at, const Tr
   }
 }
 
+// Null where there is no array.
+std::byte* behind(std::byte* place, std::int64_t bytes) {
+  return place == nullptr ? nullptr : place + bytes;
+}
+
 // A stack that is replayed: layers with arrays of their own, and kernels, packed weights, ring and status in common.
 struct ReplayBuilder {
   std::vector<Builder> layers;
@@ -519,7 +524,6 @@ struct ReplayBuilder {
     from_step(a.dx, chunk.size.input);
     from_step(a.y, chunk.size.hidden);
     from_step(a.dy, chunk.size.hidden);
-    const auto behind = [](std::byte* place, std::int64_t bytes) { return place == nullptr ? nullptr : place + bytes; };
     if (layer > 0) {
       places[a.x] = behind(at[chunk_y[layer - 1]], 2 * state);
       places[a.dx] = at[chunk_dy[layer - 1]];
@@ -591,7 +595,6 @@ struct StackBuilder {
     chunk.has_after = first + steps < chunk.size.steps;
     chunk.size.steps = steps;
     std::vector<std::byte*> places(at.begin(), at.end());
-    const auto behind = [](std::byte* place, std::int64_t bytes) { return place == nullptr ? place : place + bytes; };
     places[a.x] = group > 0 ? at[chunk_y[group - 1]] : behind(at[a.x], 2 * samples * chunk.size.input);
     places[a.y] = group + 1 < groups.size() ? at[chunk_y[group]] : behind(at[a.y], 2 * samples * chunk.size.hidden);
     // Of all its layers, the carry in fp32; then h.
@@ -701,9 +704,9 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
   if (!has_before && (at[arrays.db] != nullptr || at[arrays.db_hh] != nullptr)) {
     push(launch_node("db", sum_bias, (kKeptValues * size.hidden + 127) / 128, 128, 0, arguments(true)), 0, {});
   }
-  const RowCopies behind = products.behind_backward();
-  if (std::ranges::any_of(behind, [](const RowCopy& copy) { return copy.rows > 0; })) {
-    push(with_copies("copies back", copy_back, true, behind), 0, {});
+  const RowCopies back = products.behind_backward();
+  if (std::ranges::any_of(back, [](const RowCopy& copy) { return copy.rows > 0; })) {
+    push(with_copies("copies back", copy_back, true, back), 0, {});
   }
   return all;
 }
@@ -754,6 +757,25 @@ TrainingArrays add_arrays(KernelProgram& program, const TrainingSize& size, cons
   a.dc0 = elements(cell);
   a.kept = program.add_array(static_cast<std::size_t>(memory.kept));
   return a;
+}
+
+// A stack's, whose last array is the status; any half may need all of its own.
+template <typename OfStack>
+TrainingProgram program_of_layers(KernelProgram program, std::vector<TrainingArrays> layers, int own_arrays,
+                                  const DenseTrainingPlan& plan, OfStack of_stack) {
+  program.results = static_cast<int>(program.arrays.size()) - 1;
+  std::vector<std::pair<int, std::size_t>> forward_arrays;
+  for (int array = own_arrays; array < program.results; ++array) {
+    forward_arrays.emplace_back(array, program.arrays[array].bytes);
+  }
+  program.nodes = [of_stack](ArrayPlaces at) { return of_stack.nodes(at); };
+  return {.program = std::move(program),
+          .arrays = layers[0],
+          .layers = std::move(layers),
+          .own_arrays = own_arrays,
+          .plan = plan,
+          .nodes_of_rows = [of_stack](ArrayPlaces at, const TrainingRows&) { return of_stack.nodes(at); },
+          .forward_arrays = std::move(forward_arrays)};
 }
 
 // `of_kernels`: with the kernels' numbers; `program`: with the kernels.
@@ -816,19 +838,7 @@ TrainingProgram replay_program(KernelProgram program, const Builder& of_kernels)
     b.status = status;
     layers.push_back(b.arrays);
   }
-  std::vector<std::pair<int, std::size_t>> forward_arrays;
-  for (int array = own_arrays; array < status; ++array) {
-    forward_arrays.emplace_back(array, program.arrays[array].bytes);
-  }
-  program.results = status;
-  program.nodes = [replay](ArrayPlaces at) { return replay.nodes(at); };
-  return {.program = std::move(program),
-          .arrays = layers[0],
-          .layers = layers,
-          .own_arrays = own_arrays,
-          .plan = of_kernels.plan,
-          .nodes_of_rows = [replay](ArrayPlaces at, const TrainingRows&) { return replay.nodes(at); },
-          .forward_arrays = std::move(forward_arrays)};
+  return program_of_layers(std::move(program), std::move(layers), own_arrays, of_kernels.plan, std::move(replay));
 }
 
 // Of each layer of a stack without a stash: of gradients there are none, of all x and y the first and the last.
@@ -878,19 +888,7 @@ TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) 
   for (Builder& b : stack.groups) {
     b.status = status;
   }
-  std::vector<std::pair<int, std::size_t>> forward_arrays;
-  for (int array = own_arrays; array < status; ++array) {
-    forward_arrays.emplace_back(array, program.arrays[array].bytes);
-  }
-  program.results = status;
-  program.nodes = [stack](ArrayPlaces at) { return stack.nodes(at); };
-  return {.program = std::move(program),
-          .arrays = layers[0],
-          .layers = layers,
-          .own_arrays = own_arrays,
-          .plan = of_kernels.plan,
-          .nodes_of_rows = [stack](ArrayPlaces at, const TrainingRows&) { return stack.nodes(at); },
-          .forward_arrays = std::move(forward_arrays)};
+  return program_of_layers(std::move(program), layers, own_arrays, of_kernels.plan, std::move(stack));
 }
 
 CompileRequest single_step_request(const TrainingSize& size, Precision precision, int input,
@@ -924,10 +922,7 @@ struct StepwiseBuilder {
       for (int layer = 0; layer < size.layers; ++layer) {
         const TrainingArrays& a = layers[static_cast<std::size_t>(layer)];
         const bool is_first = step == 0, is_last = step + 1 == size.steps, is_top = layer + 1 == size.layers;
-        const auto behind = [](std::byte* place, std::int64_t bytes) {
-          return place == nullptr ? place : place + bytes;
-        };
-        float* const own_carry = array_at<float>(at, carry) + (at[carry] == nullptr ? 0 : layer * state);
+        auto* const own_carry = reinterpret_cast<float*>(behind(at[carry], 4 * layer * state));
         const auto state_behind = [&](std::int64_t of_step) {
           return behind(at[states], 2 * (of_step % 2 * size.layers + layer) * state);
         };
@@ -967,23 +962,12 @@ TrainingProgram stepwise_program(const TrainingSize& size, Precision precision, 
   steps.layers = add_layers(program, size);
   const auto own_arrays = static_cast<int>(program.arrays.size());
   const std::int64_t state = std::int64_t{size.batch} * size.hidden, between_steps = size.steps > 1 ? size.layers : 0;
-  std::vector<std::pair<int, std::size_t>> forward_arrays;
-  const auto add = [&](std::int64_t bytes) {
-    forward_arrays.emplace_back(program.add_array(static_cast<std::size_t>(bytes)), static_cast<std::size_t>(bytes));
-    return forward_arrays.back().first;
-  };
+  const auto add = [&](std::int64_t bytes) { return program.add_array(static_cast<std::size_t>(bytes)); };
   steps.carry = add(4 * between_steps * state);
   steps.states = add(2 * 2 * between_steps * state);
   steps.between = add(2 * (size.layers - 1) * state);
-  program.results = steps.status = program.add_array(4);
-  program.nodes = [steps](ArrayPlaces at) { return steps.nodes(at); };
-  return {.program = std::move(program),
-          .arrays = steps.layers[0],
-          .layers = steps.layers,
-          .own_arrays = own_arrays,
-          .plan = plan,
-          .nodes_of_rows = [steps](ArrayPlaces at, const TrainingRows&) { return steps.nodes(at); },
-          .forward_arrays = std::move(forward_arrays)};
+  steps.status = program.add_array(4);
+  return program_of_layers(std::move(program), steps.layers, own_arrays, plan, steps);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Field {
   // Of a list, which has none of get, set and names. read() throws InputError for what is no such list.
   std::string (*write)(const P&) = nullptr;
   void (*read)(P&, std::string_view) = nullptr;
+  bool may_lack = false;         // plans for which write() has no text are without the list
   int minimum = 0, maximum = 0;  // inclusive
   bool is_power_of_two = false;  // or 0, where that is in range
   bool is_said = true;           // in the text form

@@ -112,7 +112,7 @@ std::string fields_text(const P& plan) {
     const std::string_view blank = text.empty() ? "" : " ";
     if (field.is_list()) {
       const std::string list = field.write(plan);
-      text += list.empty() ? "" : std::string(blank) + std::string(field.name) + '=' + list;
+      text += list.empty() && field.may_lack ? "" : std::string(blank) + std::string(field.name) + '=' + list;
     } else if (!field.is_number()) {
       text += std::string(blank) + value_text(field, field.get(plan));
     } else if (const int value = field.get(plan); field.is_said && field.usual != value) {
@@ -160,13 +160,14 @@ P changed(P plan, std::string_view text) {
 }
 
 // The plan of a family from what stands behind the family's name. Throws InputError as take_words() does, and for a
-// list that is missing, where it would be written.
+// list that is missing.
 template <typename P>
 P read_plan(std::string_view text) {
   P plan;
   const std::vector<std::string_view> keys = take_words(plan, text);
   for (const Field<P>& field : fields(plan)) {
-    if (field.is_list() && std::ranges::find(keys, field.name) == keys.end() && !field.write(plan).empty()) {
+    const bool is_missing = field.is_list() && std::ranges::find(keys, field.name) == keys.end();
+    if (is_missing && !(field.may_lack && field.write(plan).empty())) {
       throw InputError("plan: " + std::string(P::kName) + " expects '" + std::string(field.name) + "=', too");
     }
   }
@@ -180,10 +181,10 @@ constexpr auto nested(std::string_view name) {
   using M = detail::Member<kMember>;
   using P = typename M::Plan;
   using Inner = std::remove_cvref_t<decltype(P{}.*kMember)>;
-  return list<P>(
+  auto field = list<P>(
       name,
       [](const P& plan) {
-        if constexpr (kIsThere != nullptr) {
+        if constexpr (!std::is_null_pointer_v<decltype(kIsThere)>) {
           return kIsThere(plan) ? '[' + fields_text(plan.*kMember) + ']' : "";
         } else {
           return '[' + fields_text(plan.*kMember) + ']';
@@ -196,6 +197,8 @@ constexpr auto nested(std::string_view name) {
         }
         plan.*kMember = changed(Inner{}, text.substr(1, text.size() - 2));
       });
+  field.may_lack = !std::is_null_pointer_v<decltype(kIsThere)>;
+  return field;
 }
 
 // Throws InputError for an unknown family, and as read_plan() does.

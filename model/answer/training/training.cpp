@@ -87,6 +87,9 @@ FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingCon
 
 FoundPlan plan_training_on_chip(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
   const PassFields& fields = constraints.fields;
+  if (constraints.plan && stash_of(*constraints.plan) == Stash::none) {
+    throw InputError("plan: without a stash it is of a forward pass alone, which 'predict --layers' asks for");
+  }
   if (constraints.plan) {
     return within_memory(planned(chip, training, with_fields(chip, training, *constraints.plan, fields)), constraints);
   }

@@ -207,6 +207,9 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal("simulate --mode train --cell lstm --hidden 512 --density 10%", "of dense networks");
   require_refusal(train + "--sms 8", "whole plan by --plan");
   require_refusal(train + "--plan 'dense_training gates forwad=[]'", "did you mean 'forward'");
+  require_refusal(train + "--plan 'dense_training gates forward=[]'", "expects 'backward=', too");
+  require_refusal(train + "--plan 'dense_training none forward=[]'", "without a stash it is of a forward pass alone");
+  require_refusal(train + "--stash none", "unknown stash 'none'");
   require_refusal(train + "--plan 'stash=gates | forward layer=0 groups=1'",
                   "expected 'dense_training gates forward=[");
   require_refusal(train + "--stash none", "expected gates, cells or replay");
@@ -287,7 +290,6 @@ TEST_CASE("fit --mode train says the largest sizes whose weights stay on the chi
   require_refusal("fit --memory '8 GiB'", "--memory needs --mode train");
   require_refusal(fit + " --memory 8", "unit");
   require_refusal(fit + " --compile", "--compile");
-  require_refusal("fit --cell lstm --layers 2", "need --mode train");
 }
 
 TEST_CASE("what-if --mode train compares chips, and finds what reaches a target", "[fast]") {
