@@ -209,7 +209,7 @@ TEST_CASE("options that a training step has not are refused, each with one line"
   require_refusal(train + "--plan 'dense_training gates forwad=[]'", "did you mean 'forward'");
   require_refusal(train + "--plan 'dense_training gates forward=[]'", "expects 'backward=', too");
   require_refusal(train + "--plan 'dense_training none forward=[]'", "without a stash it is of a forward pass alone");
-  require_refusal(train + "--stash none", "unknown stash 'none'");
+  require_refusal(train + "--stash none", "expected gates, cells or replay");
   require_refusal(train + "--plan 'stash=gates | forward layer=0 groups=1'",
                   "expected 'dense_training gates forward=[");
   require_refusal(train + "--stash none", "expected gates, cells or replay");
