@@ -295,6 +295,8 @@ class _Addresses:
 def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, stash=GATES, keeps=True, is_inference=False):
     """y, hn, cn, and, where it `keeps`, what backward needs: every c, and the gates. An operator was compiled for other sizes, too:
     where there are no kernels for these, or is_inference, which has no backward, and cuDNN is faster, torch computes it."""
+    is_stack = is_inference and directions == 1 and lengths is None and mask is None  # of one layer
+    stash = Stash("none") if is_stack else stash
     layer = _layer_of(cell, x, lengths, weights, directions, steps, mask, stash, is_inference)
     has_gates = keeps and stash.kind == "gates"
     y, hn, cn, cells, kept = _empty(cell, x, lengths, weights, directions, steps, has_gates, mask is None)
@@ -304,6 +306,8 @@ def forward(cell, x, h0, c0, lengths, weights, directions, steps, mask=None, sta
         for to, found in zip((y, hn, cn), _torchs(cell, x, h0, c0, lengths, weights, directions, steps, is_inference)):
             to.copy_(found)
         return y, hn, cn, cells, kept
+    if is_stack:
+        return *_stack(layer, cell, x, h0, c0, weights, 1, layer.forward_bytes), cells, kept
     needed = layer.workspace_bytes
     if not keeps and layer.forward_bytes:
         needed = layer.forward_bytes
