@@ -163,13 +163,6 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   for (const ProgramNode& node : program.nodes(std::vector<std::byte*>(program.arrays.size()))) {
     has_products_ |= node.product.has_value();
     waits_ |= node.cooperative;
-  }
-  workspace_ = laid_out(of_both);
-  if (training().nodes_of_rows) {
-    forward_workspace_ = laid_out(training().forward_arrays);
-  }
-
-  for (const ProgramNode& node : program.nodes(std::vector<std::byte*>(program.arrays.size()))) {
     if (!node.cooperative) {
       continue;
     }
@@ -182,6 +175,10 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
       throw DoesNotFit("the device holds " + std::to_string(at_once) + " of " + std::to_string(needed) +
                        " blocks at once with the plan '" + to_string(plan) + "'");
     }
+  }
+  workspace_ = laid_out(of_both);
+  if (training().nodes_of_rows) {
+    forward_workspace_ = laid_out(training().forward_arrays);
   }
 }
 

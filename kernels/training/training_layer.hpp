@@ -80,7 +80,7 @@ class TrainingLayer {
   Workspace laid_out(const std::vector<std::pair<int, std::size_t>>& arrays) const;  // of each direction; in bytes
   Workspace workspace_, forward_workspace_;
   std::map<int, DeviceBuffer<std::byte>> constants_;  // arrays that never change
-  bool has_products_ = false, waits_ = false;         // kernels that wait for each other, or lengths
+  bool has_products_ = false, waits_ = false;         // products; SMs for each other, which may give up
   int device_ = 0;
 };
 

@@ -69,7 +69,6 @@ namespace {
 
 Found<PlannedStack> all_at_once(const Chip& chip, const Recurrent& network, const Stack& stack) {
   const Training whole{network, stack};
-  DenseTrainingPlan plan{.stash = Stash::none, .forward = {}, .backward = {}};
   if (std::string lacks = what_lacks_stack(chip, whole); !lacks.empty()) {
     return Found<PlannedStack>::nothing(std::move(lacks));
   }
@@ -81,7 +80,7 @@ Found<PlannedStack> all_at_once(const Chip& chip, const Recurrent& network, cons
   if (!ranked) {
     return Found<PlannedStack>::nothing(ranked.why());
   }
-  plan.forward = ranked->front();
+  const DenseTrainingPlan plan{.stash = Stash::none, .forward = ranked->front(), .backward = {}};
   return PlannedStack{plan, onchip::predict(chip, whole, plan).iteration};
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("a layer waits for one above that is slow, and is wrong where it does 
   size.layers = 2;
   const TrainingProgram training = stack(size, fp16, "warps=4 layers=2 ahead=4", 0);
   std::string of_slow, of_hasty;
-  // All that an SM of the second layer does before it says how far it is takes longer than four steps of the first.
+  // What the second layer does more before it says how far it is takes longer than the first may be ahead.
   const KernelProgram slow = with_change(training.program, "u32* const of_group = a.progress",
                                          R"(for (int i = 0; layer() > 0 && i < 300; ++i) {
       asm volatile("");
