@@ -23,6 +23,7 @@
 #include "experiments/measurement/measurement.hpp"
 #include "experiments/reports/measure_report.hpp"
 #include "experiments/reports/whole_network.hpp"
+#include "experiments/stream/streams.hpp"
 #include "experiments/training/measure.hpp"
 #include "experiments/training/tune.hpp"
 #include "kernels/recurrent/kernel_files.hpp"
@@ -499,6 +500,7 @@ std::vector<ColumnGroup> all_columns() {
                                   measured_plan_columns().group("recurrent networks"),
                                   baseline_column_group(),
                                   whole_network_columns(),
+                                  stream_columns(),
                                   training_columns(),
                                   tuning_columns()};
   std::ranges::move(inference_column_groups(), std::back_inserter(groups));
@@ -557,9 +559,16 @@ int measure_network(const Options& options, const ChipFile& chip, const MeasureO
 #endif
 
 std::vector<OptionGroup> all_measure_options() {
-  return {chip_options(),     network_options(),   whole_network_options(),
-          plan_options(),     whole_plan_option(), feed_forward_options({"images", "gpus", "split", "image-order"}),
-          training_options(), measure_options(),   output_options()};
+  return {chip_options(),
+          network_options(),
+          whole_network_options(),
+          stream_options(),
+          plan_options(),
+          whole_plan_option(),
+          feed_forward_options({"images", "gpus", "split", "image-order"}),
+          training_options(),
+          measure_options(),
+          output_options()};
 }
 
 int run_measure([[maybe_unused]] const Options& options) {
@@ -575,6 +584,14 @@ int run_measure([[maybe_unused]] const Options& options) {
     training = read_training(options);
   }
   refuse_contradictions(options);
+  if (options.flag("stream")) {
+    Output output(options);
+    StreamAnswer answer = predict_stream(read_measured_chip(options).chip, read_stream(options), options.text("plan"));
+    answer.measured = measure_stream(answer.size, answer.plan, options.count("requests", 1'000'000'000, 1'000'000),
+                                     static_cast<std::uint64_t>(options.whole("seed", 0, 2147483647)));
+    output.write(report_of(answer));
+    return 0;
+  }
   const bool is_on_gpu = !options.flag("compile-only") && !options.flag("interpret");
   const ChipFile chip = is_on_gpu ? read_measured_chip(options) : read_chip(options);
   Progress progress;

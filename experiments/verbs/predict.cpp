@@ -6,6 +6,7 @@
 #include "experiments/feed_forward/questions.hpp"
 #include "experiments/reports/rank_report.hpp"
 #include "experiments/reports/recurrent_report.hpp"
+#include "experiments/stream/streams.hpp"
 #include "experiments/training/answers.hpp"
 #include "experiments/verbs/question.hpp"
 #include "model/base/error.hpp"
@@ -14,12 +15,16 @@ namespace onchip {
 namespace {
 
 std::vector<OptionGroup> predict_options() {
-  return {chip_options(),      network_options(),  whole_network_options(), plan_options(),
+  return {chip_options(),      network_options(),  whole_network_options(), stream_options(), plan_options(),
           whole_plan_option(), training_options(), feed_forward_options(),  output_options()};
 }
 
 int run_predict(const Options& options) {
   Output output(options);
+  if (options.flag("stream")) {
+    output.write(report_of(predict_stream(read_chip(options).chip, read_stream(options), options.text("plan"))));
+    return 0;
+  }
   const std::vector<Question> questions =
       read_questions(options, read_chip(options),
                      {.all_families = true,

@@ -37,7 +37,7 @@ static AttentionArguments arguments_of(const onchip_attention* given) {
           .has_whole_words = 0};
 }
 
-static onchip_status enqueue(const onchip_attention* given, AttentionPass pass, onchip_stream stream,
+static onchip_status enqueue(const onchip_attention* given, AttentionPass pass, onchip_cuda_stream stream,
                              onchip_error* error) {
   return guarded_cuda(error, [&] {
     const AttentionArguments a = arguments_of(given);
@@ -62,10 +62,10 @@ onchip_status onchip_attention_workspace_bytes(const onchip_attention* attention
   });
 }
 
-onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_stream stream, onchip_error* error) {
+onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_cuda_stream stream, onchip_error* error) {
   return enqueue(attention, AttentionPass::forward, stream, error);
 }
 
-onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_stream stream, onchip_error* error) {
+onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_cuda_stream stream, onchip_error* error) {
   return enqueue(attention, AttentionPass::backward, stream, error);
 }

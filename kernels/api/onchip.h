@@ -10,10 +10,11 @@
  *   recurrence  a program in a workspace that the caller allocated: runs on the caller's streams
  *   training    forward and all gradients of one dense LSTM or GRU layer, in the caller's memory
  *   attention   scores of MLP attention and their gradients, in the caller's memory
+ *   stream      a kernel that stays on the GPU and answers one step of a stack at a time, from host memory
  *   inference   a sparse feed-forward network that runs images, on a GPU or by the CPU reference
  *
- * Only a recurrence, training and attention need a GPU; a program lies in host memory. A library that was built without
- * CUDA has none of these four.
+ * Only a recurrence, training, attention and a stream need a GPU; a program lies in host memory. A library that was
+ * built without CUDA has none of these five.
  *
  * Conventions
  *   - Every function returns a status, but for those that destroy.
@@ -49,7 +50,7 @@ extern "C" {
 
 /* Of this header; another number than onchip_api_version() returns means that header and library do not belong
  * together. */
-#define ONCHIP_API_VERSION 4
+#define ONCHIP_API_VERSION 5
 ONCHIP_API int32_t onchip_api_version(void);
 
 typedef int32_t onchip_status;
@@ -73,7 +74,8 @@ typedef struct onchip_program onchip_program;
 typedef struct onchip_recurrence onchip_recurrence;
 typedef struct onchip_training onchip_training;
 typedef struct onchip_inference onchip_inference;
-typedef struct CUstream_st* onchip_stream; /* a cudaStream_t; null: the default stream */
+typedef struct onchip_stream onchip_stream;
+typedef struct CUstream_st* onchip_cuda_stream; /* a cudaStream_t; null: the default stream */
 
 /* ---- chip -------------------------------------------------------------------------------------------------------- */
 
@@ -222,7 +224,7 @@ ONCHIP_API void onchip_program_destroy(onchip_program* program);
  * `workspace`: device memory, aligned to 256 bytes, of at least onchip_program_workspace_bytes(program, most_steps). It
  * is the caller's, must outlive every run, and serves one recurrence. */
 ONCHIP_API onchip_status onchip_recurrence_create(const onchip_program* program, void* workspace,
-                                                  size_t workspace_bytes, int64_t most_steps, onchip_stream stream,
+                                                  size_t workspace_bytes, int64_t most_steps, onchip_cuda_stream stream,
                                                   onchip_recurrence** recurrence, onchip_error* error);
 /* Does not wait: what is enqueued, or captured in a graph, must be done. */
 ONCHIP_API void onchip_recurrence_destroy(onchip_recurrence* recurrence);
@@ -248,7 +250,7 @@ typedef struct onchip_sequences {
 /* Enqueues a batch of sequences. Waits for nothing and allocates no device memory: it may be captured in a graph, which
  * keeps the pointers and the lengths. One run at a time per recurrence. The kernel takes all of the plan's SMs at once:
  * what else runs on the device delays its start. */
-ONCHIP_API onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_stream stream,
+ONCHIP_API onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_cuda_stream stream,
                                                    const onchip_sequences* sequences, onchip_error* error);
 
 /* One step, with the state kept in the caller's memory: input [batch, gates * hidden]; state [batch, hidden] and, of an
@@ -256,12 +258,12 @@ ONCHIP_API onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence
  * a launch loads all weights from L2 or DRAM into the SMs, and small kernels translate input and state. Collect steps
  * where latency allows it; capture the step in a graph where it does not. An LSTM's cell and a GRU's state, which a
  * sequence carries from step to step in fp32, are rounded to the type of the state after each such step. */
-ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_stream stream, const void* input,
-                                                void* state, void* cell, onchip_error* error);
+ONCHIP_API onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_cuda_stream stream,
+                                                const void* input, void* state, void* cell, onchip_error* error);
 
 /* Waits for the stream; not to be captured. ONCHIP_CUDA if any block gave up waiting for another since the last call,
  * in whatever was enqueued or replayed by a graph: from then until this call, all that is written is NaN. */
-ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream,
+ONCHIP_API onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_cuda_stream stream,
                                                  onchip_error* error);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
@@ -380,12 +382,12 @@ typedef struct onchip_training_arrays {
  * at once, on any streams and from any threads, each in its own workspace, as long as the SMs hold them: what else runs
  * delays their start. Of a half that gives up waiting, or finds a length that is none, all results are NaN, and the
  * next call on this device returns ONCHIP_CUDA, once, and enqueues nothing. */
-ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
+ONCHIP_API onchip_status onchip_training_forward(const onchip_training* training, onchip_cuda_stream stream,
                                                  const onchip_training_arrays* arrays, onchip_error* error);
-ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,
+ONCHIP_API onchip_status onchip_training_backward(const onchip_training* training, onchip_cuda_stream stream,
                                                   const onchip_training_arrays* arrays, onchip_error* error);
 /* Waits for the stream; not to be captured. ONCHIP_CUDA as above. */
-ONCHIP_API onchip_status onchip_training_check(const onchip_training* training, onchip_stream stream,
+ONCHIP_API onchip_status onchip_training_check(const onchip_training* training, onchip_cuda_stream stream,
                                                onchip_error* error);
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -417,10 +419,62 @@ ONCHIP_API onchip_status onchip_attention_workspace_bytes(const onchip_attention
 /* Each enqueues a pass. The first call of a device and a precision compiles and loads, which takes a second or two;
  * then no other sizes do. Waits for nothing and allocates nothing: it may be captured in a graph, which keeps the
  * pointers. The same bits come out every time. ONCHIP_INVALID for sizes that take more blocks than a launch has. */
-ONCHIP_API onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_stream stream,
+ONCHIP_API onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_cuda_stream stream,
                                                   onchip_error* error);
-ONCHIP_API onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_stream stream,
+ONCHIP_API onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_cuda_stream stream,
                                                    onchip_error* error);
+
+/* ---- stream ------------------------------------------------------------------------------------------------------ */
+
+/* A kernel that stays on the current device with all weights of a stack in registers, and does a step for each request.
+ * Requests and answers are words in pinned host memory; h and c stay on the device. The kernel takes the SMs that its
+ * plan has, and leaves the others to other kernels. It ends, and keeps all states, when no request has come for
+ * `idle_us`, so that whoever waits for the device then waits no longer; the next request starts it again. It also ends
+ * when the process has not lived for 50 ms. */
+typedef struct onchip_stack {
+  size_t struct_bytes; /* sizeof(onchip_stack) */
+  int32_t cell;        /* ONCHIP_LSTM or ONCHIP_GRU */
+  int32_t precision;   /* ONCHIP_FP16 or ONCHIP_BF16 */
+  int32_t layers;      /* 1 to 16, one on the other */
+  int32_t input;       /* elements of a sample's input */
+  int32_t hidden;      /* units of each layer */
+  int32_t batch;       /* samples of a request, 1 to 8 */
+  int32_t streams;     /* 1 to 16, with the same weights; each has mailboxes, states and SMs of its own */
+  int32_t idle_us;     /* 0: 10000 */
+  int32_t answer_us;   /* that a call waits for an answer at most; 0: 1000000 */
+} onchip_stack;
+
+/* Of a layer, in device memory, in the stack's precision, as PyTorch has them: [gates * hidden, input or hidden],
+ * [gates * hidden, hidden], [gates * hidden]. Null biases are zeros. */
+typedef struct onchip_stack_weights {
+  const void *w_ih, *w_hh, *b_ih, *b_hh;
+} onchip_stack_weights;
+
+#define ONCHIP_STREAM_REQUESTS 8 /* of a stream, that may wait for their answers */
+
+/* Compiles, allocates, and copies `weights`, of `layers` layers; states are zero. ONCHIP_DOES_NOT_FIT where registers
+ * do not hold the weights. */
+ONCHIP_API onchip_status onchip_stream_create(const onchip_stack* stack, const onchip_stack_weights* weights,
+                                              onchip_stream** stream, onchip_error* error);
+/* A step of the stream `index`, and h of its last layer. `input` [batch, input] and `output` [batch, hidden] are in
+ * host memory, in the precision. ONCHIP_CUDA if no answer comes in answer_us. */
+ONCHIP_API onchip_status onchip_stream_step(onchip_stream* stream, int32_t index, const void* input, void* output,
+                                            onchip_error* error);
+/* The two halves of a step. Answers come in the order of the requests, of which ONCHIP_STREAM_REQUESTS may wait. */
+ONCHIP_API onchip_status onchip_stream_send(onchip_stream* stream, int32_t index, const void* input,
+                                            onchip_error* error);
+ONCHIP_API onchip_status onchip_stream_receive(onchip_stream* stream, int32_t index, void* output, onchip_error* error);
+/* The next step begins with these states, [layers, batch, hidden] in device memory, in the precision; null: zeros. `c`
+ * is an LSTM's. No request may wait. */
+ONCHIP_API onchip_status onchip_stream_reset(onchip_stream* stream, int32_t index, const void* h, const void* c,
+                                             onchip_error* error);
+/* Steps from now on have these weights, of all streams; states and the kernel stay. No request may wait. */
+ONCHIP_API onchip_status onchip_stream_set_weights(onchip_stream* stream, const onchip_stack_weights* weights,
+                                                   onchip_error* error);
+/* The plan and its predicted time of a request, in one line; destroy it with onchip_text_destroy. */
+ONCHIP_API onchip_status onchip_stream_plan(const onchip_stream* stream, char** plan, onchip_error* error);
+/* Ends the kernel at once. */
+ONCHIP_API void onchip_stream_destroy(onchip_stream* stream);
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 

@@ -118,7 +118,7 @@ void onchip_program_destroy(onchip_program* program) {
 }
 
 onchip_status onchip_recurrence_create(const onchip_program* program, void* workspace, std::size_t workspace_bytes,
-                                       std::int64_t most_steps, onchip_stream stream, onchip_recurrence** recurrence,
+                                       std::int64_t most_steps, onchip_cuda_stream stream, onchip_recurrence** recurrence,
                                        onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(program, "program");
@@ -131,7 +131,7 @@ void onchip_recurrence_destroy(onchip_recurrence* recurrence) {
   delete recurrence;
 }
 
-onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_stream stream,
+onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_cuda_stream stream,
                                         const onchip_sequences* sequences, onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
@@ -139,7 +139,7 @@ onchip_status onchip_recurrence_enqueue(onchip_recurrence* recurrence, onchip_st
   });
 }
 
-onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_stream stream, const void* input,
+onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_cuda_stream stream, const void* input,
                                      void* state, void* cell, onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
@@ -158,7 +158,7 @@ onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_strea
   });
 }
 
-onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_stream stream, onchip_error* error) {
+onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_cuda_stream stream, onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
     recurrence->recurrence.check_status(stream);

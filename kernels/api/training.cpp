@@ -68,7 +68,7 @@ constexpr std::array<CallersArray, 23> kArrays{{
 }};
 #undef ONCHIP_ARRAY
 
-onchip_status enqueue(const onchip_training* training, onchip_stream stream, const Given* given, TrainingHalf half,
+onchip_status enqueue(const onchip_training* training, onchip_cuda_stream stream, const Given* given, TrainingHalf half,
                       onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(training, "training");
@@ -335,17 +335,17 @@ onchip_status onchip_training_plan(const onchip_training* training, char** plan,
   });
 }
 
-onchip_status onchip_training_forward(const onchip_training* training, onchip_stream stream,
+onchip_status onchip_training_forward(const onchip_training* training, onchip_cuda_stream stream,
                                       const onchip_training_arrays* arrays, onchip_error* error) {
   return enqueue(training, stream, arrays, TrainingHalf::forward, error);
 }
 
-onchip_status onchip_training_backward(const onchip_training* training, onchip_stream stream,
+onchip_status onchip_training_backward(const onchip_training* training, onchip_cuda_stream stream,
                                        const onchip_training_arrays* arrays, onchip_error* error) {
   return enqueue(training, stream, arrays, TrainingHalf::backward, error);
 }
 
-onchip_status onchip_training_check(const onchip_training* training, onchip_stream stream, onchip_error* error) {
+onchip_status onchip_training_check(const onchip_training* training, onchip_cuda_stream stream, onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(training, "training");
     TrainingLayer::check(stream);

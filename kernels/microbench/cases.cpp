@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/microbench/cases.hpp"
 
+#include "kernels/microbench/mailbox.hpp"
 #include "kernels/microbench/microbench.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "model/base/error.hpp"
@@ -336,6 +337,7 @@ std::vector<CompileRequest> microbench_requests(const std::string& architecture,
       requests.push_back(sums_request(architecture, c, exchanges));
     }
   }
+  requests.push_back(mailbox_request(architecture));
   // Several measurements share a kernel.
   std::set<std::pair<std::string_view, std::vector<std::string>>> seen;
   std::erase_if(requests, [&](const CompileRequest& r) { return !seen.emplace(r.name, r.defines).second; });

@@ -529,6 +529,8 @@ std::vector<CalibratedConstant> fit_constants(std::span<const MicrobenchRow> mea
     }
   }
   add_row(constants, "timing.grid_barrier", barrier, "one counter, " + std::to_string(most_sms) + " SMs", 1e-6);
+  add_row(constants, "host.mailbox", rows.find("mailbox", "us", {{"words", "1"}}),
+          "a word there and back, the median of 20,000 in each of several launches", 1e-6);
   fit_l2(constants, rows);
   fit_exchange(constants, rows, block_barrier[0], block_barrier[1]);
   fit_cluster(constants, rows, block_barrier[0], block_barrier[1]);

@@ -2,6 +2,7 @@
 #include "kernels/microbench/microbench.hpp"
 
 #include "kernels/microbench/cases.hpp"
+#include "kernels/microbench/mailbox.hpp"
 #include "kernels/runtime/compiler.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/timing.hpp"
@@ -167,6 +168,7 @@ class Runner {
             [=, this] { run_sums(c, exchanges); });
       }
     }
+    add("mailbox", "a mailbox of the host", [this] { run_mailbox(); });
     const auto total = static_cast<int>(jobs.size());
     for (int i = 0; i < total; ++i) {
       if (progress_) {
@@ -370,6 +372,19 @@ class Runner {
     const std::string parameters = parameters_of("sms", sms, "threads", 256);
     const Way way = timed_launches([&] { return cycles_and_us(launch_signal(0, sms, kSteps, 0, nullptr), kSteps); });
     push_rows("barrier", parameters, way, {"cycles", "us"});
+  }
+
+  void run_mailbox() {
+    constexpr int kRequests = 20'000;
+    Way way{.name = "mailbox", .sample = [] {
+              EmptyMailbox mailbox;
+              std::vector<float> us;
+              time_calls(us, kRequests, [&] { mailbox.ask(); });
+              std::ranges::nth_element(us, us.begin() + kRequests / 2);
+              return std::vector{static_cast<double>(us[kRequests / 2])};
+            }};
+    time_ways({&way, 1}, {.most_samples = kLaunches, .most_warm_ups = 1});
+    push_rows("mailbox", "words=1", way, {"us"});
   }
 
   void run_chase() {

@@ -12,6 +12,7 @@ extern const std::string_view kDensePersistentSource;     // dense/dense_persist
 extern const std::string_view kStateOrderSource;          // recurrent/state_order.cu
 extern const std::string_view kGraphSwitchSource;         // training/device/graph_switch.cu
 extern const std::string_view kOutcomeSource;             // training/device/outcome.cu
+extern const std::string_view kStreamSource;              // stream/device/stream.cu
 extern const std::string_view kSingleStepSource;          // training/device/single_step.cu
 extern const std::string_view kTrainingRecurrenceSource;  // training/device/training_recurrence.cu
 extern const std::string_view kSparseRecurrenceSource;    // training/device/sparse_recurrence.cu
@@ -30,6 +31,7 @@ extern const std::string_view kBarrierSource;       // microbench/barrier.cu
 extern const std::string_view kClusterSource;       // microbench/cluster.cu
 extern const std::string_view kClusterSumsSource;   // microbench/cluster_sums.cu
 extern const std::string_view kExchangeSource;      // microbench/exchange.cu
+extern const std::string_view kMailboxSource;       // microbench/mailbox.cu
 extern const std::string_view kInstructionsSource;  // microbench/instructions.cu
 extern const std::string_view kSharedSource;        // microbench/shared.cu
 extern const std::string_view kShuffleSource;       // microbench/shuffle.cu

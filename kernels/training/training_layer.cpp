@@ -3,6 +3,7 @@
 
 #include "kernels/runtime/cublas.hpp"
 #include "kernels/runtime/device_program.hpp"
+#include "kernels/runtime/loaded_cubin.hpp"
 #include "kernels/runtime/sources.hpp"
 #include "kernels/training/graph_switch.hpp"
 #include "kernels/training/sparse_program.hpp"
@@ -46,7 +47,6 @@ struct BesideStream {
 // What layers share. Never destroyed: graphs may still run, and CUDA may be gone before.
 struct Shared {
   std::mutex mutex;
-  std::map<std::pair<int, std::string>, std::shared_ptr<const LoadedCubin>> cubins;  // by device and fingerprint
   struct Device {
     Cublas cublas{false, 0};
     Kernel outcome{compile(outcome_request(device_info().architecture)).cubin, "outcome"};
@@ -75,14 +75,6 @@ void take_report(std::uint32_t& report) {
   if (found != 0) {
     throw CudaError("a training step gave up waiting for the state of another SM; what it has computed is NaN");
   }
-}
-
-std::shared_ptr<const LoadedCubin> loaded(int device, const CompileRequest& request) {
-  std::shared_ptr<const LoadedCubin>& cubin = shared().cubins[{device, fingerprint(request)}];
-  if (!cubin) {
-    cubin = std::make_shared<const LoadedCubin>(compile(request).cubin);
-  }
-  return cubin;
 }
 
 }  // namespace
@@ -149,7 +141,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
     of_device.graph_switch = std::make_unique<const GraphSwitch>(info.architecture);
   }
   for (const ProgramKernel& kernel : program.kernels) {  // of all directions
-    kernels_.emplace_back(loaded(device_, kernel.request), kernel.entry);
+    kernels_.emplace_back(loaded_cubin(kernel.request), kernel.entry);
   }
 
   std::vector<std::pair<int, std::size_t>> of_both;

@@ -11,6 +11,7 @@
     fast = onchip.from_torch(lstm.half().cuda().eval(), batch=4)                 # a pruned torch.nn.LSTM, GRU or RNN
     output, (h, c) = fast(input)
     lstm = onchip.LSTM(512, 512).half().cuda()                                   # trains as torch.nn.LSTM, but faster
+    stream = onchip.Stream(lstm)                                                 # stays on the chip: y = stream(x), a step in microseconds
     attention = onchip.MLPAttention(512, 512, 512).half().cuda()                 # additive, without its intermediate
     network = onchip.FeedForward("spdnn:1024x120")                               # on a GPU, or by the CPU reference
     alive = network.categories(images)                                           # images: a NumPy array, 0 and 1
@@ -64,6 +65,7 @@ __all__ = [
     "Recurrence",
     "Resource",
     "Rows",
+    "Stream",
     "Table",
     "Training",
     "ask",
@@ -81,13 +83,15 @@ __all__ = [
 ]
 
 
-_WITH_TORCH = {"GRU": "nn", "LSTM": "nn", "MLPAttention": "attention", "mlp_scores": "attention", "replace": "nn"}
+_WITH_TORCH = {"GRU": "nn", "LSTM": "nn", "MLPAttention": "attention", "mlp_scores": "attention", "replace": "nn",
+               "Stream": "stream"}  # fmt: skip
 
 
 if TYPE_CHECKING:  # torch's types are not asked for
     GRU: Any
     LSTM: Any
     MLPAttention: Any
+    Stream: Any
     mlp_scores: Any
     replace: Any
 else:

@@ -7,7 +7,7 @@ import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
-API_VERSION = 4
+API_VERSION = 5
 OK, INVALID, DOES_NOT_FIT, CUDA = range(4)
 RESOURCES = 5
 
@@ -112,6 +112,17 @@ class Attention(_Sized):
     ] + [(name, c_void_p) for name in ("q", "k", "v", "scores", "dscores", "dq", "dk", "dv", "workspace")]
 
 
+class Stack(_Sized):
+    _fields_ = [("struct_bytes", c_size_t)] + [
+        (name, c_int32)
+        for name in ("cell", "precision", "layers", "input", "hidden", "batch", "streams", "idle_us", "answer_us")
+    ]
+
+
+class StackWeights(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("w_ih", "w_hh", "b_ih", "b_hh")]
+
+
 class Progress(_Sized):
     _fields_ = [("struct_bytes", c_size_t), ("done", c_int64), ("rows", c_int64), ("stop", c_int32)]
 
@@ -170,6 +181,13 @@ _FUNCTIONS = {
     "onchip_attention_workspace_bytes": [POINTER(Attention), POINTER(c_size_t), _ERROR],
     "onchip_attention_forward": [POINTER(Attention), c_void_p, _ERROR],
     "onchip_attention_backward": [POINTER(Attention), c_void_p, _ERROR],
+    "onchip_stream_create": [POINTER(Stack), POINTER(StackWeights), _HANDLE, _ERROR],
+    "onchip_stream_step": [c_void_p, c_int32, c_void_p, c_void_p, _ERROR],
+    "onchip_stream_send": [c_void_p, c_int32, c_void_p, _ERROR],
+    "onchip_stream_receive": [c_void_p, c_int32, c_void_p, _ERROR],
+    "onchip_stream_reset": [c_void_p, c_int32, c_void_p, c_void_p, _ERROR],
+    "onchip_stream_set_weights": [c_void_p, POINTER(StackWeights), _ERROR],
+    "onchip_stream_plan": [c_void_p, _HANDLE, _ERROR],
     "onchip_inference_create": [c_char_p, c_int32, _HANDLE, _ERROR],
     "onchip_inference_layers": [c_void_p, POINTER(c_int32), _ERROR],
     "onchip_inference_neurons": [c_void_p, c_int32, POINTER(c_int32), _ERROR],
@@ -179,10 +197,10 @@ _FUNCTIONS = {
 }
 _DESTROYS = (
     "onchip_chip", "onchip_matrix", "onchip_text", "onchip_table", "onchip_capsule", "onchip_program", "onchip_recurrence", "onchip_training",
-    "onchip_inference",
+    "onchip_stream", "onchip_inference",
 )  # fmt: skip
 # What only a library that was built with CUDA has.
-_OF_CUDA = ("onchip_program_", "onchip_recurrence_", "onchip_training_", "onchip_attention_")
+_OF_CUDA = ("onchip_program_", "onchip_recurrence_", "onchip_training_", "onchip_attention_", "onchip_stream_")
 
 
 def candidates():

@@ -643,7 +643,7 @@ class Parser {
     const std::string_view name = word("an operand");
     if (name == "_") {
       operand.letter = '_';
-    } else if (name == "%clock" || name == "%clock64") {
+    } else if (name == "%clock" || name == "%clock64" || name == "%globaltimer") {
       operand.letter = 'c';
     } else if (const auto own = find_register(frame, name), reg = own ? own : special(name); reg) {
       operand.reg = reg;

@@ -2,10 +2,9 @@
 // A step of a layer of an LSTM or a GRU (ONCHIP_CELL) in one launch: W_ih x + W_hh h, and the cell. Each weight is read
 // once, from L2 or DRAM. For sequences of so few steps that keeping weights on the chip costs more than it saves.
 //
-//   block   kUnits units: 16 rows of four sums for each; all samples
+//   block   kTileUnits units: 16 rows of four sums for each; all samples
 //   warp    a share of the columns of x and h, in spans of 32, of which a lane takes 8: 16 bytes of two rows of weights and
 //           of one sample for each 8, the operands of two mma.m16n8k16
-//   sums    LSTM i f g o; GRU r, z, W_hn h, W_in x
 #include "kernels/persistent/types.cuh"
 #include "kernels/training/device/arguments.hpp"
 
@@ -14,25 +13,16 @@ constexpr Cell kCell = static_cast<Cell>(ONCHIP_CELL);
 constexpr int kElementBytes = 2;
 constexpr int kInput = ONCHIP_INPUT, kHidden = ONCHIP_HIDDEN, kBatch = ONCHIP_BATCH;
 
-#include "kernels/persistent/activation.cuh"
-#include "kernels/persistent/elements.cuh"
+#include "kernels/training/device/step.cuh"
 
 using Arguments = onchip::StepArguments;
 
 constexpr int kWarps = ONCHIP_THREADS / 32;
-constexpr int kUnits = 4, kSums = 4, kRows = kUnits * kSums;
 constexpr int kTiles = (kBatch + 7) / 8;  // of samples
 constexpr int kSpanColumns = 32, kLaneColumns = 8;
 constexpr int kInputSpans = (kInput + kSpanColumns - 1) / kSpanColumns, kStateSpans = (kHidden + kSpanColumns - 1) / kSpanColumns;
 constexpr int kAtOnce = kTiles <= 2 ? 4 : 2;  // spans whose words are on their way
-constexpr int kStride = kRows + 4;            // floats of a sample's sums, so that stores meet no bank twice
-
-// Of a sum of a unit by x, or by h: its row of the weights, or -1.
-__device__ __forceinline__ int weight_row(int unit, int sum, bool is_state) {
-  const bool is_there = kCell == kLstm || sum < 2 || (sum == 2) == is_state;
-  const int gate = kCell == kGru && sum == 3 ? 2 : sum;
-  return unit < kHidden && is_there ? gate * kHidden + unit : -1;
-}
+constexpr int kStride = kTileRows + 4;            // floats of a sample's sums, so that stores meet no bank twice
 
 // 8 columns of a row; zeros where there are none.
 __device__ __forceinline__ Word load_columns(const void* rows, int row, int columns, int first, bool is_there, bool is_aligned) {
@@ -56,26 +46,14 @@ __device__ __forceinline__ bool is_whole(const void* rows, int columns) {
   return columns % kLaneColumns == 0 && reinterpret_cast<unsigned long long>(rows) % 16 == 0;
 }
 
-__device__ __forceinline__ void multiply(float (&sum)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  if constexpr (kPrecision == kBf16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-  } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-  }
-}
-
-// This warp's share of rows [kRows] times the columns of a vector for each sample.
+// This warp's share of rows [kTileRows] times the columns of a vector for each sample.
 __device__ __forceinline__ void multiply_spans(const void* weights, const void* vectors, bool is_state, int warp, int lane,
                                                float (&sums)[kTiles][4]) {
   const int columns = is_state ? kHidden : kInput, spans = is_state ? kStateSpans : kInputSpans;
-  const int row = lane / 4, first_unit = static_cast<int>(blockIdx.x) * kUnits;
+  const int row = lane / 4, first_unit = static_cast<int>(blockIdx.x) * kTileUnits;
   const bool are_weights_aligned = is_whole(weights, columns), are_vectors_aligned = is_whole(vectors, columns);
   const int lower = weight_row(first_unit + row / kSums, row % kSums, is_state);
-  const int upper = weight_row(first_unit + row / kSums + kUnits / 2, row % kSums, is_state);
+  const int upper = weight_row(first_unit + row / kSums + kTileUnits / 2, row % kSums, is_state);
 #pragma unroll 1
   for (int first = warp; first < spans; first += kWarps * kAtOnce) {
     Word w[kAtOnce][2], v[kAtOnce][kTiles];
@@ -101,31 +79,6 @@ __device__ __forceinline__ void multiply_spans(const void* weights, const void* 
   }
 }
 
-__device__ __forceinline__ float value(const void* of, long long index) {
-  if (of == nullptr) {
-    return 0.0f;
-  }
-  const u32 bits = load_element(of, index);
-  return element(&bits, 0);
-}
-
-// The next state of a unit of a sample; `carry`, c or of a GRU h, becomes the next one.
-__device__ __forceinline__ float apply(const Arguments& a, const float (&sums)[kSums], int unit, float& carry) {
-  const auto bias = [&](const void* of, int gate) { return value(of, gate * kHidden + unit); };
-  const auto both = [&](int gate) { return bias(a.b_ih, gate) + bias(a.b_hh, gate); };
-  if constexpr (kCell == kLstm) {
-    const float in = squash(sums[0] + both(0), false), forget = squash(sums[1] + both(1), false);
-    const float candidate = squash(sums[2] + both(2), true), out = squash(sums[3] + both(3), false);
-    carry = fmaf(forget, carry, in * candidate);
-    return out * squash(carry, true);
-  } else {
-    const float reset = squash(sums[0] + both(0), false), update = squash(sums[1] + both(1), false);
-    const float candidate = squash(fmaf(reset, sums[2] + bias(a.b_hh, 2), sums[3] + bias(a.b_ih, 2)), true);
-    carry = fmaf(update, carry - candidate, candidate);
-    return carry;
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(ONCHIP_THREADS) single_step(const Arguments a) {
   __shared__ float partials[kWarps][8 * kTiles][kStride];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
@@ -143,12 +96,16 @@ extern "C" __global__ void __launch_bounds__(ONCHIP_THREADS) single_step(const A
   }
   __syncthreads();
 #pragma unroll 1
-  for (int item = thread; item < kUnits * kBatch; item += ONCHIP_THREADS) {
-    const int sample = item / kUnits, in_block = item % kUnits, unit = static_cast<int>(blockIdx.x) * kUnits + in_block;
+  for (int item = thread; item < kTileUnits * kBatch; item += ONCHIP_THREADS) {
+    const int sample = item / kTileUnits, in_block = item % kTileUnits, unit = static_cast<int>(blockIdx.x) * kTileUnits + in_block;
     if (unit >= kHidden) {
       continue;
     }
-    float all[kSums] = {};
+    float all[kSums];
+#pragma unroll
+    for (int k = 0; k < kSums; ++k) {
+      all[k] = bias(a.b_ih, a.b_hh, unit, k);
+    }
 #pragma unroll
     for (int of = 0; of < kWarps; ++of) {
 #pragma unroll
@@ -158,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(ONCHIP_THREADS) single_step(const A
     }
     const long long index = static_cast<long long>(sample) * kHidden + unit;
     float carry = a.carry != nullptr ? a.carry[index] : value(kCell == kLstm ? a.c : a.h, index);
-    const u32 h = to_bits(apply(a, all, unit, carry));
+    const u32 h = to_bits(next_state(all, carry));
     store_element(a.y, index, h);
     if (a.hn != nullptr) {
       store_element(a.hn, index, h);
