@@ -151,3 +151,22 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
   require_refusal("measure --hidden 512 --layers 2", "CUDA", "CUDA_VISIBLE_DEVICES=");
 #endif
 }
+
+TEST_CASE("predict prices requests to a stack that stays on the chip, part by part", "[fast]") {
+  const Json three = run_json("predict --stream --layers 3 --hidden 256 --cell lstm");
+  double sum = 0;
+  for (const char* part : {"mailbox_us", "broadcast_us", "exchange_us", "products_us", "cells_us"}) {
+    sum += three[part].get<double>();
+  }
+  CHECK(three["predicted_us"].get<double>() == Approx(sum).epsilon(1e-4));
+  CHECK(three["batch"] == 1);
+  const std::string plan = three["plan"];
+  CHECK(run_json("predict --stream --layers 3 --hidden 256 --cell lstm --plan '" + plan + "'") == three);
+  CHECK(run_json("predict --stream --layers 4 --hidden 256 --cell lstm")["predicted_us"] > three["predicted_us"]);
+  CHECK(three["sms"] < 132);
+  require_refusal("predict --stream --layers 4 --hidden 2048 --cell lstm", "SMs");
+  require_refusal("predict --stream --layers 2 --hidden 128 --cell relu", "an LSTM or a GRU");
+  require_refusal("predict --stream --layers 2 --hidden 128 --cell lstm --batch 9", "batch");
+  require_refusal("predict --stream --layers 2 --hidden 128 --cell lstm --mode train", "--mode");
+  require_refusal("predict --stream --layers 2 --hidden 128 --cell lstm --plan 'stream tiles=9'", "tiles");
+}
