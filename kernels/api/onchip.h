@@ -289,6 +289,7 @@ typedef struct onchip_layer {
   int32_t chunk;        /* without a stash of gates, steps at a time, at most; 0: as usual */
   int32_t layers;       /* with a stash of replay or none, one on the other; those behind the first take `hidden`
                          * elements; else 1, or 0 */
+  int32_t is_reverse;   /* 1: every layer goes from the last position to the first; with a stash of none. Else 0 */
 } onchip_layer;
 
 /* Plans for the current device, compiles and loads, which takes up to seconds, with a warm cache milliseconds; not

@@ -146,6 +146,7 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
   require_range("chunk", layer->chunk, 0, std::numeric_limits<std::int32_t>::max());
   const bool is_stack = layer->stash == ONCHIP_STASH_REPLAY || layer->stash == ONCHIP_STASH_NONE;
   require_range("layers", layer->layers, 0, is_stack ? kMostReplayed : 1);
+  require_range("is_reverse", layer->is_reverse, 0, layer->stash == ONCHIP_STASH_NONE ? 1 : 0);
   if (is_stack && (layer->directions != 1 || layer->length_bytes != 0)) {
     throw InputError("a stack, with a stash of replay or none, has one direction and no lengths");
   }
@@ -161,6 +162,7 @@ static TrainingSize size_of(const onchip_layer* layer, const SparseMatrix* mask)
           .steps = layer->steps,
           .cell = cell,
           .directions = layer->directions,
+          .is_reverse = layer->is_reverse != 0,
           .length_bytes = layer->length_bytes,
           .layers = std::max(1, layer->layers)};
 }

@@ -67,6 +67,11 @@ Shared::Device& shared_of(int device) {
   return shared().devices.try_emplace(device).first->second;
 }
 
+const BesideStream& beside_of(int device, cudaStream_t stream) {
+  const RelaxedCapture relaxed;  // a stream that is captured at this moment has nothing to do with it
+  return shared_of(device).beside[stream];
+}
+
 void take_report(std::uint32_t& report) {
   const std::uint32_t found = std::atomic_ref(report).exchange(0);
   if (found == 2) {
@@ -117,6 +122,11 @@ bool is_beside(const TrainingProgram& training) {
   return dense != nullptr && dense->beside;
 }
 
+bool is_stack(const TrainingProgram& training) {
+  const auto* const dense = std::get_if<DenseTrainingPlan>(&training.plan);
+  return dense != nullptr && dense->stash == Stash::none;
+}
+
 int backward_split(const TrainingPlan& plan) {
   const auto* const dense = std::get_if<DenseTrainingPlan>(&plan);
   return dense != nullptr ? dense->backward.split : std::get<SparseTrainingPlan>(plan).backward.split;
@@ -131,7 +141,7 @@ TrainingLayer::TrainingLayer(const TrainingSize& size, Precision precision, cons
   device_ = current_device();
   for (int direction = 0; direction < size.directions; ++direction) {
     TrainingSize of_direction = size;
-    of_direction.is_reverse = direction == 1;
+    of_direction.is_reverse = size.is_reverse || direction == 1;
     training_.push_back(training_program(of_direction, precision, plan, mask, chip, info.architecture));
   }
   const KernelProgram& program = training().program;
@@ -309,7 +319,28 @@ void TrainingLayer::enqueue(cudaStream_t stream, TrainingHalf half, std::vector<
   onchip::enqueue(outcome, {&device.outcome, 1}, nullptr, stream);
 }
 
+void TrainingLayer::run_stack(const std::vector<ProgramNode>& nodes, cudaStream_t stream, std::byte* products) const {
+  const BesideStream& beside = beside_of(device_, stream);
+  bool is_forked = false;
+  for (const ProgramNode& node : nodes) {
+    if (node.stream > 0 && !is_forked) {
+      beside.fork.record(stream);
+      ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream.get(), beside.fork.get()));
+      is_forked = true;
+    }
+    if (node.cooperative && std::exchange(is_forked, false)) {
+      beside.join.record(beside.stream.get());
+      ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(stream, beside.join.get()));
+    }
+    run(node, node.stream > 0 ? beside.stream.get() : stream, products);
+  }
+}
+
 void TrainingLayer::run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* products) const {
+  if (is_stack(training())) {
+    run_stack(nodes[0].all, stream, products);
+    return;
+  }
   // What is before a recurrence of each direction, so that the two recurrences are beside each other.
   std::vector<std::size_t> done(nodes.size());
   const auto is_done = [&](std::size_t of) { return done[of] == nodes[of].all.size(); };
@@ -339,10 +370,7 @@ void TrainingLayer::run_recurrences(const ProgramNode& first, const ProgramNode&
     run(second, stream, products);
     return;
   }
-  const BesideStream& beside = [&]() -> const BesideStream& {
-    const RelaxedCapture relaxed;  // a stream that is captured at this moment has nothing to do with it
-    return shared_of(device_).beside[stream];
-  }();
+  const BesideStream& beside = beside_of(device_, stream);
   beside.fork.record(stream);
   ONCHIP_CUDA_CHECK(cudaStreamWaitEvent(beside.stream.get(), beside.fork.get()));
   run(first, stream, products);

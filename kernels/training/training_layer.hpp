@@ -67,6 +67,8 @@ class TrainingLayer {
   void run(const ProgramNode& node, cudaStream_t stream, std::byte* products) const;
   void run(const Nodes& of, std::size_t first, std::size_t last, cudaStream_t stream, std::byte* products) const;
   void run(const std::vector<Nodes>& nodes, cudaStream_t stream, std::byte* products) const;  // of each direction
+  // Of a stack without a stash: what prepares a recurrence is beside its products.
+  void run_stack(const std::vector<ProgramNode>& nodes, cudaStream_t stream, std::byte* products) const;
   void run_recurrences(const ProgramNode& first, const ProgramNode& second, cudaStream_t stream,
                        std::byte* products) const;
 

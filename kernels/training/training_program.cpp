@@ -47,11 +47,14 @@ struct Builder {
   int copied_x = 0, copied_y = 0, copied_w_ih = 0, copied_w_hh = 0, copied_dw_ih = 0, copied_dw_hh = 0;
   int rank_samples = -1, prepare = 0, forward = 0, recompute = 0, prepare_back = 0, backward = 0, sum_bias = 0,
       copy_back = 0;         // kernels
+  int forward_below = 0;     // of a stack's groups but the last, whose outputs have rows of whole 16 bytes
   bool is_replayed = false;  // others may have used the packed weights since the chunk before
   // Of layers that are on the SMs at once, from the first on, where no backward follows; else none.
   std::vector<TrainingArrays> stacked = {};
   int progress = 0;
-  RowCopy state_before = {};  // of a chunk that is replayed, to the row before its outputs
+  bool has_aligned_x = false;               // rows of x, which layers below have written, are whole 16 bytes
+  std::vector<RowCopy> weight_copies = {};  // of a stack's first chunk, of all its layers
+  RowCopy state_before = {};                // of a chunk that is replayed, to the row before its outputs
   // A chunk: whether there are steps before and after it, in the order of the recurrence; the state's carry there.
   bool has_before = false, has_after = false;
   float *carry_before = nullptr, *carry_after = nullptr;
@@ -90,7 +93,7 @@ struct Products {
 
   Matrix gates() const { return {at[p.gates], kKeptValues * gate_columns}; }
   bool packs_x() const { return p.has_lengths() && given.packed == 0; }
-  bool copies_x() const { return packs_x() || p.copies(p.size.input); }
+  bool copies_x() const { return packs_x() || (p.copies(p.size.input) && !p.has_aligned_x); }
   bool copies_weights(std::int64_t columns) const { return p.copies(columns) || p.copies(p.size.hidden); }
 
   // Row-major C [rows, columns] = op(A) op(B) + keep C, which is column-major the product of the transposed in the
@@ -121,7 +124,8 @@ struct Products {
   }
   Matrix x(int array) const {
     const std::int64_t input = p.size.input;
-    return copies_x() ? Matrix{at[p.copied_x], p.multiplied(input)} : Matrix{at[array], input};
+    return copies_x() ? Matrix{at[p.copied_x], p.multiplied(input)}
+                      : Matrix{at[array], p.has_aligned_x ? p.multiplied(input) : input};
   }
   RowCopy copy(bool is_needed, const std::byte* from, std::int64_t stride, int to, std::int64_t copied_rows,
                std::int64_t columns) const {
@@ -309,7 +313,7 @@ TrainingHalf half_of(std::string_view label) {
 }
 
 CompileRequest compile_request(const TrainingSize& size, Precision precision, const RecurrencePlan& plan,
-                               bool is_backward, const std::string& architecture) {
+                               bool is_backward, const std::string& architecture, std::int64_t output_stride) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   CompileRequest request{"training_recurrence", kTrainingRecurrenceSource, architecture, {}};
   // Else tiles go to shared memory, where more of them have room: the most that any chip gives a block.
@@ -322,7 +326,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"backward", is_backward},
            {"hidden", size.hidden},
            {"gate_columns", aligned_columns(size.hidden)},
-           {"directions", size.directions},
+           {"output_stride", output_stride > 0 ? output_stride : std::int64_t{size.directions} * size.hidden},
            {"length_bytes", size.length_bytes},
            {"sms", shape.sms},
            {"units", plan.units},
@@ -334,6 +338,7 @@ CompileRequest compile_request(const TrainingSize& size, Precision precision, co
            {"warp_groups", plan.warp_groups},
            {"launches", plan.launches},
            {"layers", plan.layers},
+           {"interleaved", plan.interleaved},
            {"shared_tiles", plan.shared_tiles},
            {"loads_in_flight", plan.loads_in_flight},
            {"poll_delay", plan.poll_delay},
@@ -573,11 +578,16 @@ struct ReplayBuilder {
 // A stack without a stash: of each chunk of steps one group of layers after another.
 struct StackBuilder {
   std::vector<Builder> groups;
-  std::vector<int> chunk_y;  // of all groups but the last: [chunk_steps, batch, hidden]
+  std::vector<int> chunk_y;  // of all groups but the last: [chunk_steps, batch, hidden], rows of whole 16 bytes
 
   std::vector<ProgramNode> nodes(ArrayPlaces at) const {
     std::vector<ProgramNode> all{fill_node("status", at[groups[0].status], 4)};
     const std::int64_t steps = groups[0].size.steps, chunk = groups[0].chunk_steps;
+    for (std::size_t group = 1; group < groups.size() && groups[0].copies(groups[0].size.hidden); ++group) {
+      const std::int64_t row = 2 * groups[0].multiplied(groups[0].size.hidden);
+      const auto bytes = static_cast<std::size_t>(chunk * groups[0].size.batch * row);
+      add_node(all, fill_node("prepare forward zeros", at[chunk_y[group - 1]], bytes), 1, {});
+    }
     for (std::int64_t first = 0; first < steps; first += chunk) {
       for (std::size_t group = 0; group < groups.size(); ++group) {
         add_chunk(all, at, group, first, std::min(chunk, steps - first));
@@ -590,7 +600,14 @@ struct StackBuilder {
                  std::int64_t steps) const {
     Builder chunk = groups[group];
     const TrainingArrays& a = chunk.arrays;
-    const std::int64_t samples = first * chunk.size.batch, state = std::int64_t{chunk.size.batch} * chunk.size.hidden;
+    const std::int64_t begin = chunk.size.is_reverse ? chunk.size.steps - first - steps : first;
+    const std::int64_t samples = begin * chunk.size.batch, state = std::int64_t{chunk.size.batch} * chunk.size.hidden;
+    for (std::size_t of = 0; first == 0 && group == 0 && of < groups.size(); ++of) {
+      const TrainingRows all_rows;
+      const Builder& own = groups[of];
+      chunk.weight_copies.push_back(
+          Products{own, at, all_rows}.copy_weights(own.arrays.w_ih, own.size.input, own.copied_w_ih));
+    }
     chunk.has_before = first > 0;
     chunk.has_after = first + steps < chunk.size.steps;
     chunk.size.steps = steps;
@@ -613,10 +630,12 @@ struct StackBuilder {
         places[own.cn] = nullptr;
       }
     }
+    const int before = static_cast<int>(all.size()) - 1;  // in the place of this chunk's status
     for (ProgramNode& node : chunk.halves(places, {.keeps = false})) {
       if (node.label != "status") {
-        node.stream = 0;
-        node.after = {};
+        for (int& after : node.after) {
+          after += before;
+        }
         all.push_back(std::move(node));
       }
     }
@@ -649,7 +668,7 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
            1, {after});
     }
     return push(with_copies(is_backward ? "prepare backward" : "prepare forward", is_backward ? prepare_back : prepare,
-                            is_backward, products.before(is_backward)),
+                            is_backward, stacked.empty() ? products.before(is_backward) : RowCopies{}),
                 1, {after});
   };
   // A launch for each part of the samples, and between them one that empties the ring.
@@ -676,11 +695,21 @@ std::vector<ProgramNode> Builder::halves(ArrayPlaces at, const TrainingRows& row
     return last;
   };
   const int prepared = prepare_half(false, 0);
-  const int last = push(products.forward(), 0, copies_rows() ? std::vector{prepared} : std::vector<int>());
-  if (!stacked.empty()) {
+  if (!stacked.empty()) {  // what the product reads is copied beside that
+    std::vector<RowCopy> copies = weight_copies;
+    copies.push_back(products.copy_x());
+    std::erase_if(copies, [](const RowCopy& copy) { return copy.rows == 0; });
+    for (std::size_t i = 0; i < copies.size(); i += kMostCopies) {
+      RowCopies some{};
+      std::copy_n(copies.begin() + static_cast<std::ptrdiff_t>(i),
+                  std::min<std::size_t>(kMostCopies, copies.size() - i), some.begin());
+      push(with_copies("prepare forward rows", copy_back, false, some), 0, {});
+    }
+    push(products.forward(), 0, {});
     push_recurrence("forward", forward, false, prepared);
     return all;
   }
+  const int last = push(products.forward(), 0, copies_rows() ? std::vector{prepared} : std::vector<int>());
   int prepared_back = copies_rows() ? 0 : prepare_half(true, last);
   const int forwarded = push_recurrence("forward", forward, false, prepared);
   if (copies_rows()) {
@@ -878,8 +907,10 @@ TrainingProgram stack_program(KernelProgram program, const Builder& of_kernels) 
     b.progress = add(memory.progress);
     b.carry = add(memory.carry);
     b.gates = add(memory.chunk_gates);
-    b.copied_x = add(memory.copied_x);
+    b.copied_x = first == 0 ? add(memory.copied_x) : none;
+    b.has_aligned_x = first > 0;
     b.copied_w_ih = add(memory.copied_w_ih);
+    b.forward = first + count == size.layers ? of_kernels.forward : of_kernels.forward_below;
     stack.chunk_y.push_back(add(memory.chunk_y));
     b.bias_sums = b.cells = b.ranks = b.ranks_back = b.copied_y = b.copied_w_hh = none;
     b.copied_dw_ih = b.copied_dw_hh = none;
@@ -919,6 +950,7 @@ struct StepwiseBuilder {
     const std::int64_t state = std::int64_t{size.batch} * size.hidden;
     std::vector<ProgramNode> all{fill_node("status", at[status], 4)};
     for (std::int64_t step = 0; step < size.steps; ++step) {
+      const std::int64_t position = size.is_reverse ? size.steps - 1 - step : step;
       for (int layer = 0; layer < size.layers; ++layer) {
         const TrainingArrays& a = layers[static_cast<std::size_t>(layer)];
         const bool is_first = step == 0, is_last = step + 1 == size.steps, is_top = layer + 1 == size.layers;
@@ -927,7 +959,7 @@ struct StepwiseBuilder {
           return behind(at[states], 2 * (of_step % 2 * size.layers + layer) * state);
         };
         const StepArguments arguments{
-            .x = layer == 0 ? behind(at[a.x], 2 * step * size.batch * size.input)
+            .x = layer == 0 ? behind(at[a.x], 2 * position * size.batch * size.input)
                             : behind(at[between], 2 * (layer - 1) * state),
             .h = is_first ? at[a.h0] : state_behind(step - 1),
             .w_ih = at[a.w_ih],
@@ -937,7 +969,7 @@ struct StepwiseBuilder {
             .c = at[a.c0],
             .carry = is_first ? nullptr : own_carry,
             .next_carry = is_last ? nullptr : own_carry,
-            .y = is_top ? behind(at[a.y], 2 * step * state) : behind(at[between], 2 * layer * state),
+            .y = is_top ? behind(at[a.y], 2 * position * state) : behind(at[between], 2 * layer * state),
             .hn = is_last ? at[a.hn] : state_behind(step),
             .cn = is_last ? at[a.cn] : nullptr};
         all.push_back(launch_node("forward step", layer == 0 ? first_kernel : next_kernel,
@@ -990,7 +1022,13 @@ TrainingProgram training_program(const TrainingSize& size, Precision precision, 
     Builder b{size, precision, plan, {}};
     KernelProgram program;
     b.prepare = program.add_kernel(forward, "prepare");
-    b.forward = program.add_kernel(forward, "recurrence");
+    b.forward = b.forward_below = program.add_kernel(forward, "recurrence");
+    const std::int64_t hidden = size.hidden;
+    if (b.copies(hidden) && size.layers > plan.forward.layers) {
+      b.forward_below = program.add_kernel(
+          compile_request(size, precision, plan.forward, false, architecture, aligned_columns(hidden)), "recurrence");
+    }
+    b.copy_back = b.copies(size.input) || b.copies(hidden) ? program.add_kernel(forward, "copy_back") : -1;
     return stack_program(std::move(program), b);
   }
   const CompileRequest backward =

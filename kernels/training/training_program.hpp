@@ -93,9 +93,9 @@ struct RecurrenceKernels {
   std::size_t bias_bytes = 0;
 };
 
-// A pass's kernel.
+// A pass's kernel. `output_stride`: elements from one row of the output to the next; 0: those of all directions.
 CompileRequest compile_request(const TrainingSize& size, Precision precision, const RecurrencePlan& plan,
-                               bool is_backward, const std::string& architecture);
+                               bool is_backward, const std::string& architecture, std::int64_t output_stride = 0);
 
 // Compiles nothing. Throws InputError for a plan that is not possible.
 TrainingProgram training_program(const TrainingSize& size, Precision precision, const DenseTrainingPlan& plan,

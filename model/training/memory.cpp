@@ -39,7 +39,10 @@ LayerMemory layer_memory(const TrainingSize& size, const DenseTrainingPlan& plan
   m.carry = kFloat * 2 * state * (is_forward ? size.layers : 1);
   m.chunk_gates = recomputes ? kElement * kKeptValues * steps * size.batch * gate_columns : 0;
   m.chunk_cells = recomputes && !is_forward ? kElement * (steps + (has_lengths ? 0 : 1)) * cell : 0;
-  m.chunk_y = (is_replay || is_forward) && !is_last ? kElement * (steps + 1) * state : 0;
+  m.chunk_y = is_last      ? 0
+              : is_replay  ? kElement * (steps + 1) * state
+              : is_forward ? kElement * steps * size.batch * gate_columns
+                           : 0;
   m.chunk_dy = is_replay && !is_last ? kElement * steps * state : 0;
   const bool has_sums = is_replay || (recomputes && !is_forward && chunks > 1);
   const std::int64_t gate_rows = info(size.cell).gates * gate_columns;
@@ -92,7 +95,7 @@ std::int64_t workspace_bytes(const TrainingSize& size, const DenseTrainingPlan& 
     for (const auto& [first, layers] : layer_groups(size.layers, plan)) {
       const LayerMemory m = layer_memory(layers_of(size, first, layers), plan, true, first + layers == size.layers);
       for (const std::int64_t array :
-           {m.packed, m.progress, m.carry, m.chunk_gates, m.copied_x, m.copied_w_ih, m.chunk_y}) {
+           {m.packed, m.progress, m.carry, m.chunk_gates, first == 0 ? m.copied_x : 0, m.copied_w_ih, m.chunk_y}) {
         add(array);
       }
       add(first == 0 ? m.ring : 0);

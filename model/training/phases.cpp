@@ -82,7 +82,7 @@ std::vector<Phase> phases_on_chip(const Training& training, const P& plan) {
     const std::int64_t columns = stack.columns(network, layer);
     const bool copies_x = columns != multiplied(columns), copies_y = hidden != network.hidden;
     if (is_forward) {
-      copied += (copies_x ? all_samples * columns : 0) + (copies_x || copies_y ? rows * columns : 0);
+      copied += (copies_x && layer == 0 ? all_samples * columns : 0) + (copies_x || copies_y ? rows * columns : 0);
       continue;
     }
     copied += copies_x ? 3 * all_samples * columns : 0;  // in both passes, and back of its gradient

@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -67,7 +68,9 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   std::vector<Priced> best;  // of each division of the work
   std::string refusal;
   const auto consider = [&](RecurrencePlan plan) {
-    plan.layers = layers;
+    plan.layers = std::max(1, layers);
+    const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
+    plan.interleaved = layers > 0 && items_of_thread(shape.samples, plan) > 1 ? 1 : 0;
     plan.ahead = steps_ahead(size, plan, is_backward);
     plan.poll_delay = poll_delay(size, plan, is_backward);
     const Found<RecurrencePlan> fitting = with_room(size, plan, is_backward, sms, shared_bytes);
@@ -95,7 +98,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
     if (split > 1 && of_group > usable) {
       return;
     }
-    const int most_groups = std::clamp(usable / (of_group * layers), 1, batch);
+    const int most_groups = std::clamp(usable / (of_group * std::max(1, layers)), 1, batch);
     for (const int groups : std::set<int>{most_groups, (most_groups + 1) / 2, 1}) {
       const int of_group_samples = (batch + groups - 1) / groups;
       std::set<int> sub_batches;
@@ -122,9 +125,11 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
       }
     }
   };
-  // Of 32 units on an SM, no more weights were measured: too many are in shared memory.
+  constexpr std::array<int, 2> kTrained{16, 32};
+  constexpr std::array<int, 3> kUnits{16, 24, 32};
+  // Of more than 16 units on an SM, no more weights were measured: too many are in shared memory.
   constexpr std::int64_t kMostWeights = 200 << 10;
-  const bool has_wide = std::int64_t{2} * info(size.cell).gates * size.hidden * 32 <= kMostWeights;
+  const auto weights = [&](int units) { return std::int64_t{2} * info(size.cell).gates * size.hidden * units; };
   // Of several launches only where fewer have no room or little, for the states of all samples of a launch are in
   // shared memory.
   constexpr int kManySamples = 1024;
@@ -133,9 +138,10 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
        launches *= 2) {
     for (const int split : {1, 2, 4}) {
       if (split == 1 || (is_backward && has_clusters)) {
-        consider_all(launches, split, 16);
-        if (has_wide) {
-          consider_all(launches, split, 32);
+        for (const int units : layers > 0 ? std::span<const int>(kUnits) : std::span<const int>(kTrained)) {
+          if (units <= 16 || weights(units) <= kMostWeights) {
+            consider_all(launches, split, units);
+          }
         }
       }
     }

@@ -16,9 +16,9 @@ bool has_tensor_cores(const Chip& chip);
 
 // The plans of a dense recurrence with the least prices on so many of the chip's SMs, those of both directions one of
 // two shares: `most` at most, each with other units, sub-batches, batch groups or clusters; the least first. `layers`:
-// of a stack, on the SMs at once.
+// of a stack without a stash, on the SMs at once; 0: of a training.
 Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const TrainingSize& size, bool is_backward,
-                                                    int share, std::size_t most, int layers = 1);
+                                                    int share, std::size_t most, int layers = 0);
 Found<RecurrencePlan> choose_recurrence(const Chip& chip, const TrainingSize& size, bool is_backward, int share = 1);
 
 // That of a sparse one. `w_hh` [4 hidden, hidden]: its mask.

@@ -31,6 +31,7 @@ std::string beyond_limits(const Recurrent& network, const RecurrencePlan&) {
 void check(const Recurrent& network, const RecurrencePlan& plan) {
   require(plan.split == 1, "split=1 without gradients, found " + std::to_string(plan.split));
   require(plan.layers == 1, "layers=1 of one layer, found " + std::to_string(plan.layers));
+  require(is_of_trainings(plan), "units=16 or units=32 and interleaved=0");
   geometry(network, plan);
 }
 

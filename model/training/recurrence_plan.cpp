@@ -25,10 +25,11 @@ constexpr std::array kFields{
     number<&RecurrencePlan::poll_delay>("poll_delay", 0, 100'000)
         .option("CYCLES", "Let every warp wait so long before it first polls for the next state."),
     number<&RecurrencePlan::ahead>("ahead", 4, 64).power_of_two(),
-    number<&RecurrencePlan::units>("units", 16, 32).power_of_two(),
+    number<&RecurrencePlan::units>("units", 8, 64),
     number<&RecurrencePlan::warp_groups>("warp_groups", 1, 4),
     number<&RecurrencePlan::launches>("launches", 1, kMostOfBatch).usually(1),
-    number<&RecurrencePlan::layers>("layers", 1, kMostLayersAtOnce).usually(1)};
+    number<&RecurrencePlan::layers>("layers", 1, kMostLayersAtOnce).usually(1),
+    number<&RecurrencePlan::interleaved>("interleaved", 0, 1).usually(0)};
 
 constexpr int kRegisters = 65536;
 
@@ -47,7 +48,7 @@ RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const Rec
   const int chains = shape.row_tiles * shape.sample_tiles <= 2 ? 4 / (shape.row_tiles * shape.sample_tiles) : 1;
   // A unit's samples of a thread beyond the second: 12 at the median of 22 drawn passes that have them, NVRTC 13.0 for
   // sm_90. More would leave registers unused in half of them; the compiler's word corrects the others.
-  const int items = ceil_divide(std::int64_t{shape.samples} * plan.units, 32 * plan.warps);
+  const int items = items_of_thread(shape.samples, plan);
   return {56 + sums * chains + 4 * plan.loads_in_flight + 12 * std::max(0, items - 2),
           std::min(255, kRegisters / shape.threads)};
 }
@@ -61,13 +62,16 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   require(plan.batch_groups > 0 && plan.sub_batches > 0 && plan.launches > 0,
           "it needs a batch group, a sub-batch and a launch");
   require(plan.split == 1 || (is_backward && (plan.split == 2 || plan.split == 4)), "split is 1, backward also 2 or 4");
-  require(plan.units == 16 || plan.units == 32, "an SM has 16 or 32 units");
+  require(plan.units >= 8 && plan.units <= 64 && plan.units % 8 == 0, "an SM has 8 to 64 units, a multiple of 8");
+  require(plan.units <= 32 * plan.warps, "an SM has no more units than threads of a warp group");
   require(plan.warp_groups >= 1 && plan.warp_groups <= 4, "an SM has 1 to 4 warp groups");
   require(plan.sub_batches % plan.warp_groups == 0, "every warp group has as many sub-batches");
   require(plan.warps > 0 && plan.warps * plan.warp_groups <= 16, "an SM has 1 to 16 warps");
   require(plan.ahead >= 4 && plan.ahead <= 64 && (plan.ahead & (plan.ahead - 1)) == 0, "ahead is 4, 8, 16, 32 or 64");
   require(plan.layers == 1 || (!is_backward && size.length_bytes == 0 && plan.launches == 1),
           "only forward passes without lengths have several layers, in one launch");
+  require(plan.interleaved == 0 || (!is_backward && size.length_bytes == 0),
+          "only forward passes without lengths are interleaved");
   require(plan.layers >= 1 && plan.layers <= kMostLayersAtOnce,
           "1 to " + std::to_string(kMostLayersAtOnce) + " layers are on the SMs at once");
   require(plan.layers == 1 || plan.warps % 2 == 0, "of several layers, half of the warps have the input's weights");
@@ -81,16 +85,18 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   shape.launch_samples = static_cast<int>(sub_batches) * shape.samples;
   constexpr int kMostOfSubBatch = 64;
   require(shape.samples <= kMostOfSubBatch, "a sub-batch has at most 64 samples");
-  const int items = ceil_divide(shape.samples * plan.units, group_threads);  // of a thread
+  const int items = items_of_thread(shape.samples, plan);
   const int gates = info(size.cell).gates;
   constexpr int kStackedRows = 4;  // of a unit, of a GRU, too
-  shape.row_tiles = plan.units * (is_backward ? plan.split : plan.layers > 1 ? kStackedRows : gates) / 16;
+  shape.row_tiles = ceil_divide(plan.units * (is_backward ? plan.split : plan.layers > 1 ? kStackedRows : gates), 16);
   shape.sample_tiles = ceil_divide(shape.samples, 8);
   require(plan.loads_in_flight > 0 && plan.loads_in_flight % (2 * shape.sample_tiles) == 0,
           "loads_in_flight is a multiple of two for each eight samples of a sub-batch");
   // As shape.cuh has them: an LSTM's gradients side by side, a GRU's one after another.
   const int planes = is_backward && size.cell == Cell::gru ? gates : 1;
-  const int plane_values = shape.sms / plan.split * plan.units * (is_backward && size.cell == Cell::lstm ? gates : 1);
+  const int share_units = shape.sms / plan.split * plan.units;
+  const int plane_values = is_backward ? share_units * (size.cell == Cell::lstm ? gates : 1)
+                                       : std::min(share_units, ceil_divide(size.hidden, kSpanUnits) * kSpanUnits);
   shape.spans = planes * ceil_divide(plane_values, kSpanUnits);
   shape.source_warps = plan.layers > 1 ? plan.warps / 2 : plan.warps;
   shape.warp_spans = ceil_divide(shape.spans, shape.source_warps);

@@ -32,15 +32,25 @@ struct RecurrencePlan {
   int loads_in_flight = 8;  // of 16 bytes, of a lane that polls
   int poll_delay = 0;       // cycles
   int ahead = 16;           // steps from emptying a word of the ring to publishing there; the ring has twice as many
-  int units = 16;           // of an SM; 16 or 32
+  int units = 16;           // of an SM, a multiple of 8; where a backward follows 16 or 32
   int warp_groups = 1;      // of an SM, each with all of its rows, and with sub-batches of its own
   int launches = 1;         // one after another, each of a part of the samples
   int layers = 1;           // of a stack, on the SMs at once, each a step behind the one below (stack.hpp)
+  int interleaved = 0;      // where no backward follows: 1 if a thread finishes its items side by side
 
   Tier tier() const { return shared_tiles > 0 ? Tier::shared_memory : Tier::registers; }
   friend bool operator==(const RecurrencePlan&, const RecurrencePlan&) = default;
 };
 std::span<const Field<RecurrencePlan>> fields(const RecurrencePlan&);
+// Of a pass of a training, too; else only where nothing is kept.
+constexpr bool is_of_trainings(const RecurrencePlan& plan) {
+  return (plan.units == 16 || plan.units == 32) && plan.interleaved == 0;
+}
+// Items of a thread, of a sub-batch of so many samples; all are of one unit.
+constexpr int items_of_thread(int samples, const RecurrencePlan& plan) {
+  const int in_turn = 32 * plan.warps / plan.units * plan.units;
+  return (samples * plan.units + in_turn - 1) / in_turn;
+}
 
 // Samples that a kernel has room for: it serves all batches that have the same. Less than a quarter more than the
 // batch, and seven at most.

@@ -156,6 +156,9 @@ void check(const Training& training, const TrainingPlan& plan) {
     if (dense->stash != Stash::none && dense->forward.layers > 1) {
       refuse("has several layers at once only where no backward follows");
     }
+    if (dense->stash != Stash::none && !(is_of_trainings(dense->forward) && is_of_trainings(dense->backward))) {
+      refuse("has 16 or 32 units on an SM, and interleaved=0, where a backward follows");
+    }
     if (dense->stepwise && (dense->stash != Stash::none || training.network.batch > kMostOfSingleStep)) {
       refuse("has launches of a step each only where no backward follows, of at most " +
              std::to_string(kMostOfSingleStep) + " samples");

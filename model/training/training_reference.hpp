@@ -23,7 +23,7 @@ struct TrainingSize {
   std::int64_t steps = 0;
   Cell cell = Cell::lstm;
   int directions = 1;       // of the layer; outputs and their gradients have those of all beside each other
-  bool is_reverse = false;  // this is the second: from a sample's last position to its first
+  bool is_reverse = false;  // from a sample's last position to its first: the second, or all layers without a stash
   int length_bytes = 0;     // 4 or 8 if samples have lengths
   int layers = 1;           // with a stash of replay, of the stack that is replayed: this is its first
 };

@@ -536,9 +536,10 @@ class Training(_Handle):
     _kind = "training"
 
     @staticmethod
-    def _layer(cell: str, precision: str, *sizes: int, stash: str = "gates", chunk: int = 0, layers: int = 1) -> Any:
+    def _layer(cell: str, precision: str, *sizes: int, stash: str = "gates", chunk: int = 0, layers: int = 1,
+               is_reverse: bool = False) -> Any:  # fmt: skip
         kinds = _number(CELLS, cell, "cell"), _number(PRECISIONS, precision, "precision")
-        return library.Layer(*kinds, *sizes, _number((*STASHES, "none"), stash, "stash"), chunk, layers)
+        return library.Layer(*kinds, *sizes, _number((*STASHES, "none"), stash, "stash"), chunk, layers, is_reverse)
 
     @staticmethod
     def library(is_inference: bool, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int,
@@ -585,10 +586,10 @@ class Training(_Handle):
 
     def __init__(self, cell: str, precision: str, input: int, hidden: int, batch: int, steps: int, directions: int = 1,
                  length_bytes: int = 0, stash: str = "gates", mask: Optional[Matrix] = None, chunk: int = 0,
-                 layers: int = 1) -> None:  # fmt: skip
+                 layers: int = 1, is_reverse: bool = False) -> None:  # fmt: skip
         self._parts = max(directions, layers)
         sizes = input, hidden, batch, steps, directions, length_bytes
-        layer = self._layer(cell, precision, *sizes, stash=stash, chunk=chunk, layers=layers)
+        layer = self._layer(cell, precision, *sizes, stash=stash, chunk=chunk, layers=layers, is_reverse=is_reverse)
         if mask is None:
             super().__init__("create", ctypes.byref(layer))
         else:

@@ -88,6 +88,7 @@ class Layer(_Sized):
         ("stash", c_int32),
         ("chunk", c_int32),
         ("layers", c_int32),
+        ("is_reverse", c_int32),
     ]
 
 

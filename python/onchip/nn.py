@@ -72,10 +72,15 @@ class _OnChip:
     _path = "no forward yet"
     _masks = None
     _stash, _memory = None, None  # None: the gates of all layers
+    _reverse = False
 
-    def __init__(self, *arguments, stash=None, memory=None, **options):
-        """torch's, and what stash_() and memory_() take."""
+    def __init__(self, *arguments, stash=None, memory=None, reverse=False, **options):
+        """torch's, and what stash_() and memory_() take. reverse: every layer goes from the last step to the first, as between two
+        flips, which inference on the chip goes without; not with a second direction, lengths and packed sequences."""
         super().__init__(*arguments, **options)
+        if reverse and self.bidirectional:
+            raise ValueError("reverse goes without a second direction")
+        self._reverse = reverse
         if stash is not None:
             self.stash_(stash)
         if memory is not None:
@@ -148,6 +153,8 @@ class _OnChip:
         if isinstance(lengths, (list, tuple)) and all(type(length) is int for length in lengths):
             lengths = torch.tensor(lengths)
         self._check_lengths(input, lengths)
+        if self._reverse and (lengths is not None or isinstance(input, PackedSequence)):
+            raise ValueError("reverse goes without lengths and packed sequences")
         states = hx if hx is None or self._cell == "lstm" else (hx,)
         why = self._why_not(input, states)
         if why is None:
@@ -171,7 +178,9 @@ class _OnChip:
 
     def _forward_of_torch(self, input, hx, lengths):
         if lengths is None:
-            return super().forward(input, hx)
+            dim = 1 if self._reverse and self.batch_first and input.dim() == 3 else 0
+            y, final = super().forward(self._flipped(input, dim), hx)
+            return self._flipped(y, dim), final
         packed = pack_padded_sequence(input, lengths.cpu(), self.batch_first, enforce_sorted=False)
         output, final = super().forward(packed, hx)
         steps = input.shape[1 if self.batch_first else 0]
@@ -295,9 +304,9 @@ class _OnChip:
         is_inference = not torch.is_grad_enabled()
         may_be = is_inference and not recurrent_layer.is_compiling() and lengths is None and not self._masks
         if may_be and directions == 1 and self.num_layers <= MOST_AT_ONCE and not (self.dropout and self.training):
-            stash = recurrent_layer.Stash("none", 0, self.num_layers)
+            stash = recurrent_layer.Stash("none", 0, self.num_layers, self._reverse)
             return self._stack(x, hx, stash, self._cell, self.input_size, *of_sequences, stash)
-        texts = []
+        x, texts = self._flipped(x), []
         for input, mask, stash in dict.fromkeys(zip(inputs, masks, stashes)):
             sizes = (input, *of_sequences, stash)
             # cuDNN has no gradients of a module that evaluates, and keeps more than who wants less memory has asked for.
@@ -312,7 +321,7 @@ class _OnChip:
             h0, c0 = (*(hx or (None,)), None)[:2]
             x, *finals = recurrent_layer.replay(self._cell, x, h0, c0, weights, stashes[0])
             self._path = f"on the chip; {texts[0]}"
-            return x, tuple(finals[: 2 if self._cell == "lstm" else 1])
+            return self._flipped(x), tuple(finals[: 2 if self._cell == "lstm" else 1])
         finals, all_weights = [], self._weights()
         for layer in range(self.num_layers):
             of_layer = slice(layer * directions, (layer + 1) * directions)
@@ -324,8 +333,10 @@ class _OnChip:
             if self.dropout and layer + 1 < self.num_layers:
                 x = torch.nn.functional.dropout(x, self.dropout, self.training)
         self._path = f"on the chip; {'; '.join(dict.fromkeys(texts))}"
-        return x, tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
+        return self._flipped(x), tuple(finals[0]) if len(finals) == 1 else tuple(torch.cat(states) for states in zip(*finals))
 
+    def _flipped(self, x, dim=0):
+        return x.flip(dim) if self._reverse else x
 
     def _stack(self, x, hx, stash, *sizes):
         """All layers where nobody wants gradients; or why not."""
@@ -334,7 +345,7 @@ class _OnChip:
             return text
         weights = [weight.to(x.dtype) for of_layer in self._weights() for weight in of_layer]
         h0, c0 = (*(hx or (None,)), None)[:2]
-        y, *finals = recurrent_layer.stack(self._cell, x, h0, c0, weights, stash.layers)
+        y, *finals = recurrent_layer.stack(self._cell, x, h0, c0, weights, stash)
         self._path = f"on the chip; {text}"
         return y, tuple(finals[: 2 if self._cell == "lstm" else 1])
 
@@ -342,6 +353,8 @@ class _OnChip:
 
     def __prepare_scriptable__(self):
         """torch's module with the same parameters: torch.jit.script compiles that."""
+        if self._reverse:
+            raise ValueError("torch.jit.script has no reverse: flip what goes in and what comes out")
         plain = copy.copy(self)
         plain.__class__ = next(torchs for torchs, ours in _REPLACED.items() if isinstance(self, ours))
         return plain

@@ -15,9 +15,9 @@ gates.
 
 A stack of layers with a Stash of "replay": weights and states are those of all layers, one after another.
 
-    y, hn, cn = stack(cell, x, h0, c0, weights, layers)
+    y, hn, cn = stack(cell, x, h0, c0, weights, stash)
 
-The same where nobody wants gradients: as many layers are on the chip at once as is fastest.
+The same where nobody wants gradients, with a Stash of "none": as many layers are on the chip at once as is fastest.
 """
 import collections
 import concurrent.futures
@@ -43,11 +43,13 @@ _LIBRARIES = {}  # by device, sizes and type: why a library is faster
 
 
 class Stash(NamedTuple):
-    """What forward keeps: api.STASHES or "none"; the steps of a chunk, 0: as usual; the layers of a replay or without a stash."""
+    """What forward keeps: api.STASHES or "none"; the steps of a chunk, 0: as usual; the layers of a replay or without a stash, and
+    without one whether they go from the last position to the first."""
 
     kind: str = "gates"
     chunk: int = 0
     layers: int = 1
+    is_reverse: bool = False
 
 
 GATES = Stash()
@@ -135,9 +137,10 @@ def _layer(device, dtype, cell, *sizes):
             )
         try:
             options = {"mask": mask.matrix} if mask else {}
-            stash, chunk, layers = sizes[6]
-            options |= {"chunk": chunk, "layers": layers} if stash != "gates" else {}
-            layer = api.Training(cell, PRECISIONS[dtype], *sizes[:6], stash, **options)
+            stash = sizes[6]._asdict()
+            kind = stash.pop("kind")
+            options |= stash if kind != "gates" else {}
+            layer = api.Training(cell, PRECISIONS[dtype], *sizes[:6], kind, **options)
         except api.DoesNotFit as problem:
             layer = str(problem)
         except (OSError, api.ApiError) as problem:
@@ -491,9 +494,9 @@ def _stack(layer, cell, x, h0, c0, weights, layers, workspace_bytes, kept=None):
     return y, hn, cn
 
 
-def stack(cell, x, h0, c0, weights, layers):
-    layer = _of_stack(cell, x, weights, Stash("none", 0, layers))
-    return _stack(layer, cell, x, h0, c0, weights, layers, layer.forward_bytes)
+def stack(cell, x, h0, c0, weights, stash):
+    layer = _of_stack(cell, x, weights, stash)
+    return _stack(layer, cell, x, h0, c0, weights, stash.layers, layer.forward_bytes)
 
 
 class _Replay(torch.autograd.Function):

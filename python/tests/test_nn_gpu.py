@@ -50,6 +50,9 @@ class WithoutGradients(OnAGpu):
             ("GRU", 384, 300, 2, {"num_layers": 3}, False, False),
             ("LSTM", 512, 1, 1, {}, False, True),  # a launch for each step of a layer
             ("GRU", 300, 3, 9, {"num_layers": 2}, False, True),
+            ("LSTM", 384, 700, 64, {"reverse": True}, False, True),  # without gradients without flips, in chunks
+            ("GRU", 70, 30, 5, {"num_layers": 3, "reverse": True}, False, True),
+            ("LSTM", 650, 35, 20, {"num_layers": 2}, False, True),  # rows that are not whole 16 bytes
         ):
             with self.subTest(kind=kind, hidden=hidden, lengths=lengths, captured=captured), torch.backends.cudnn.flags(enabled=False):
                 module = getattr(onchip, kind)(hidden, hidden, **options).half().cuda()

@@ -141,10 +141,10 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
   const Run largest = run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --granule 16 --format json");
   CHECK(largest.status == 0);
   const Json fit = Json::parse(largest.out);
-  CHECK(fit["network"]["hidden"] == 704);
-  CHECK(fit["next"]["hidden"] == 720);
+  CHECK(fit["network"]["hidden"] == 768);
+  CHECK(fit["next"]["hidden"] == 784);
   CHECK(says(fit["next"]["why"].get<std::string>(), "SMs for 3 layers at once"));
-  CHECK(run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --hidden 720").status == 1);
+  CHECK(run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --hidden 784").status == 1);
 #ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --hidden 512 --layers 2 --floor", "leave --floor out");
   require_refusal("measure --hidden 512 --input 64 --plan all", "leave --plan out");

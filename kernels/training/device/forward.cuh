@@ -91,11 +91,11 @@ __device__ __forceinline__ Fetched fetch(const Arguments& a, const Item& item, l
   return fetched;
 }
 
-__device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
-                                       const Fetched& fetched, const float (&sums)[kThreadRows], long long step,
-                                       int sub_batch) {
-  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, sub_batch);
-  float input[kCellGates], kept[4];
+// Of an item with these sums: its next carry, what it keeps, and h.
+__device__ __forceinline__ float next_state(const Item& item, const Constants& constants, const Fetched& fetched,
+                                            const float (&sums)[kThreadRows], int sub_batch, int rest,
+                                            float (&kept)[4], u32& h) {
+  float input[kCellGates];
 #pragma unroll
   for (int g = 0; g < kCellGates; ++g) {
     input[g] = to_float(fetched.input[g]) + constants.bias[g];
@@ -104,7 +104,28 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     input[2] += sums[3];
   }
   const float carry = next_carry(sums, input, constants, load_shared_float(item.carry_of(sub_batch)), kept);
-  const u32 h = rest > 0 ? to_bits(kCell == kLstm ? kept[3] * squash(carry, true) : carry) : 0;
+  h = rest > 0 ? to_bits(kCell == kLstm ? kept[3] * squash(carry, true) : carry) : 0;
+  return carry;
+}
+
+__device__ __forceinline__ void store_last(const Arguments& a, const Item& item, int sub_batch, u32 h, float carry) {
+  const int sample = item.caller_sample(a, sub_batch);
+  store_if_wanted(a.final_state, item.index(sample), h);
+  if constexpr (kCell == kLstm) {
+    store_if_wanted(a.final_cell, item.index(sample), to_bits(carry));
+  }
+  if (a.final_carry != nullptr) {
+    a.final_carry[item.index(sample)] = carry;
+  }
+}
+
+__device__ __forceinline__ void finish(const Arguments& a, const Item& item, Constants& constants,
+                                       const Fetched& fetched, const float (&sums)[kThreadRows], long long step,
+                                       int sub_batch) {
+  const auto [row, output_row, rest] = kHasLengths ? fetched.place : item.place(a, step, sub_batch);
+  float kept[4];
+  u32 h;
+  const float carry = next_state(item, constants, fetched, sums, sub_batch, rest, kept, h);
   publish_pair(item, step + 1, sub_batch, h);
   store_shared_float(item.carry_of(sub_batch), carry);
   if (rest > 0 && is_last_layer(a)) {
@@ -120,13 +141,38 @@ __device__ __forceinline__ void finish(const Arguments& a, const Item& item, Con
     }
   }
   if (rest == 1) {
-    const int sample = item.caller_sample(a, sub_batch);
-    store_if_wanted(a.final_state, item.index(sample), h);
-    if constexpr (kCell == kLstm) {
-      store_if_wanted(a.final_cell, item.index(sample), to_bits(carry));
+    store_last(a, item, sub_batch, h, carry);
+  }
+}
+
+// All items of a thread, of which nothing is kept: while one waits for its functions, others compute. `sums_of(i, sums)`: an
+// item's sums.
+template <typename SumsOf>
+__device__ __forceinline__ void finish_all(const Arguments& a, const Item (&items)[kThreadItems],
+                                           const Constants& constants, const Fetched (&fetched)[kThreadItems],
+                                           const SumsOf& sums_of, long long step, int sub_batch) {
+  Place places[kThreadItems];
+  float carries[kThreadItems];
+  u32 h[kThreadItems];
+#pragma unroll
+  for (int i = 0; i < kThreadItems; ++i) {
+    float sums[kThreadRows], kept[4];
+    sums_of(i, sums);
+    places[i] = items[i].place(a, step, sub_batch);
+    carries[i] = next_state(items[i], constants, fetched[i], sums, sub_batch, places[i].rest, kept, h[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kThreadItems; ++i) {
+    publish_pair(items[i], step + 1, sub_batch, h[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kThreadItems; ++i) {
+    store_shared_float(items[i].carry_of(sub_batch), carries[i]);
+    if (places[i].rest > 0 && is_last_layer(a)) {
+      store_element(a.output, items[i].output_index(places[i].output_row), h[i]);
     }
-    if (a.final_carry != nullptr) {
-      a.final_carry[item.index(sample)] = carry;
+    if (places[i].rest == 1) {
+      store_last(a, items[i], sub_batch, h[i], carries[i]);
     }
   }
 }

@@ -22,7 +22,7 @@ __device__ __forceinline__ void publish(const Item& item, long long state, int s
 __device__ __forceinline__ void publish_pair(const Item& item, long long state, int sub_batch, u32 bits,
                                              int plane = 0) {
   const u32 upper = __shfl_down_sync(0xffffffffu, bits, 1);
-  if (item.sample < kGroupBatch && item.unit % 2 == 0) {
+  if (item.sample < kGroupBatch && item.unit % 2 == 0 && (!kHasSpareUnits || item.unit < kPlaneValues)) {
     publish(item, state, sub_batch, bits | upper << 16, 0, plane);
   }
 }

@@ -32,7 +32,7 @@ constexpr int kElementBytes = 2;
 constexpr bool kIsBackward = ONCHIP_BACKWARD != 0;
 constexpr int kHidden = ONCHIP_HIDDEN;
 constexpr int kGateColumns = ONCHIP_GATE_COLUMNS;  // elements of a gate of a sample: its units, and zeros up to whole 16 bytes
-constexpr int kOutputStride = ONCHIP_DIRECTIONS * kHidden;  // elements of a sample's output, of all directions
+constexpr int kOutputStride = ONCHIP_OUTPUT_STRIDE;         // elements of a sample's output, of all directions
 constexpr int kLengthBytes = ONCHIP_LENGTH_BYTES;           // of a sample's length; 0: all have all steps
 constexpr bool kHasLengths = kLengthBytes > 0;
 constexpr int kSms = ONCHIP_SMS;
@@ -49,7 +49,9 @@ constexpr int kSplit = ONCHIP_SPLIT;
 constexpr int kUnits = ONCHIP_UNITS;          // of an SM
 constexpr int kItems = kUnits * kGroupBatch;  // what an SM finishes of a sub-batch: a unit of a sample
 constexpr int kSumGroups = ONCHIP_BATCH_GROUPS * ONCHIP_WARP_GROUPS;  // whose sums for biases are apart
-constexpr int kItemThreads = ONCHIP_THREADS;  // from one item of a thread to its next
+constexpr int kItemThreads = ONCHIP_THREADS / kUnits * kUnits;  // all items of a thread are of one unit
+constexpr bool kInterleaved = ONCHIP_INTERLEAVED != 0;  // a thread finishes its items side by side
+static_assert(!kInterleaved || (!kIsBackward && !kHasLengths), "what nothing is kept of");
 static_assert(kLayers == 1 || (!kIsBackward && !kHasLengths && kLaunches == 1), "what can be a stack");
 static_assert(kSms * kUnits >= kHidden && kSms % kSplit == 0, "the SMs have all units, in whole clusters");
 
@@ -59,7 +61,10 @@ constexpr int kThreadRows = kGates;                   // side by side
 constexpr int kUnitsPerSm = kIsBackward ? kUnits * kSplit : kUnits;
 constexpr int kUnitValues = kIsBackward && kCell == kLstm ? 4 : 1;  // of a plane of a state
 constexpr int kPlanes = kIsBackward && kCell == kGru ? 3 : 1;
-constexpr int kPlaneValues = kSms / kSplit * kUnits * kUnitValues;
+constexpr int kShareValues = kSms / kSplit * kUnits * kUnitValues;
+constexpr int kWholeSpans = (kHidden + 31) / 32 * 32;  // forward: no SM multiplies units beyond them
+constexpr bool kHasSpareUnits = !kIsBackward && kShareValues > kWholeSpans;
+constexpr int kPlaneValues = kHasSpareUnits ? kWholeSpans : kShareValues;
 
 constexpr bool kIsStructured = false, kExchangeOnly = false;
 constexpr Storage kStorage = kDense;

@@ -64,13 +64,27 @@ __device__ __forceinline__ void load_weights(const Arguments& a, Weights& weight
   weights.zero = static_cast<u32>(a.steps >> 63);
 }
 
-// Of items that all lanes of this warp finish, or come along with.
+// Item i of a thread; of threads beyond kItemThreads one that there is not.
+__device__ __forceinline__ int item_index(int thread, int i) {
+  int index = thread + i * kItemThreads;
+  if constexpr (kItemThreads < kThreads) {
+    const int spare = kThreadItems * kItemThreads + i * (kThreads - kItemThreads) + thread - kItemThreads;
+    index = thread < kItemThreads ? index : spare;
+  }
+  return index;
+}
+// Where its sums are; of one that there is not, others' sums.
+__device__ __forceinline__ u32 sums_of(u32 partials, int index) {
+  return partial_of(partials, (kItemThreads < kThreads || kInterleaved) && index >= kItems ? 0 : index);
+}
+
+// Of items that all lanes of this warp finish, or come along with; interleaved ones without a branch.
 template <typename Body>
 __device__ __forceinline__ void for_items(int thread, const Body& body) {
 #pragma unroll
   for (int i = 0; i < kThreadItems; ++i) {
-    if (thread / 32 * 32 + i * kThreads < kItems) {
-      body(i, thread + i * kThreads);
+    if (kInterleaved || thread / 32 * 32 + i * kItemThreads < kItems) {
+      body(i, item_index(thread, i));
     }
   }
 }
@@ -174,10 +188,20 @@ extern "C" __global__ void CLUSTER_DIMS __launch_bounds__(kThreads * kWarpGroups
           await_sums(received, count, thread, polls);
         }
       }
+      const auto add_up_item = [&](int index, float(&sums_of_item)[kThreadRows]) {
+        add_up(received, SumOfWarps{}, sums_of(partials, index), count, index, sums_of_item);
+      };
+#if ONCHIP_INTERLEAVED
+      finish_all(a, items, constants, fetched,
+                 [&](int i, float(&sums_of_item)[kThreadRows]) { add_up_item(item_index(thread, i), sums_of_item); },
+                 step, sub_batch);
+#endif
       for_items(thread, [&](int i, int index) {
-        float sums_of_item[kThreadRows];
-        add_up(received, SumOfWarps{}, partial_of(partials, index), count, index, sums_of_item);
-        finish(a, items[i], constants, fetched[i], sums_of_item, step, sub_batch);
+        if constexpr (!kInterleaved) {
+          float sums_of_item[kThreadRows];
+          add_up_item(index, sums_of_item);
+          finish(a, items[i], constants, fetched[i], sums_of_item, step, sub_batch);
+        }
         fetched[i] = fetch(a, items[i], next_step, next_sub_batch);
       });
       ++count;

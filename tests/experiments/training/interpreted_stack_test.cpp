@@ -32,9 +32,12 @@ void check_stack_of(TrainingSize size, int layers, Precision precision, bool ini
   size.layers = layers;
   INFO("input " << size.input << " hidden " << size.hidden << " batch " << size.batch << " steps " << size.steps
                 << " layers " << layers << ' ' << info(precision).name << ", '" << forward << "' chunk " << chunk);
-  const TrainingProgram training = stack(size, precision, forward, chunk);
-  InterpretedProgram interpreted(training.program);
-  check_stack(interpreted, training, size, precision, random_stack(size, precision, initial, false, 11));
+  for (const bool is_reverse : chunk > 0 ? std::vector{false, true} : std::vector{false}) {
+    size.is_reverse = is_reverse;
+    const TrainingProgram training = stack(size, precision, forward, chunk);
+    InterpretedProgram interpreted(training.program);
+    check_stack(interpreted, training, size, precision, random_stack(size, precision, initial, false, 11));
+  }
 }
 
 }  // namespace
@@ -48,18 +51,24 @@ TEST_CASE("an interpreted stack whose layers are on the SMs at once is that of t
   check_stack_of({8, 40, 22, 12, cell}, 2, fp16, true,
                  "batch_groups=2 sub_batches=4 warps=2 ahead=4 warp_groups=2 loads_in_flight=4 layers=2");
   check_stack_of({8, 17, 20, 20, cell}, 4, bf16, true, "batch_groups=1 sub_batches=3 warps=4 ahead=4 layers=4");
+  // Other units: threads without items, several items of a thread side by side, units beyond the last span.
+  check_stack_of({16, 64, 9, 6, cell}, 1, fp16, true, "units=24 warps=4 interleaved=1");
+  check_stack_of({8, 30, 5, 9, cell}, 2, bf16, true, "units=8 warps=4 layers=2 ahead=4");
+  check_stack_of({8, 60, 11, 8, cell}, 2, fp16, true, "units=40 warps=4 layers=2 ahead=4 interleaved=1");
   // One layer after another, and groups of which the last has fewer.
   check_stack_of({16, 24, 3, 6, cell}, 3, fp16, true, "warps=4");
   check_stack_of({16, 24, 3, 6, cell}, 5, fp16, true, "warps=4 layers=2 ahead=4");
   // Chunks of steps, between which states are carried.
   check_stack_of({16, 24, 3, 11, cell}, 3, fp16, true, "warps=4 layers=2 ahead=4", 4);
   check_stack_of({16, 19, 3, 9, cell}, 2, fp16, false, "warps=4 layers=2 ahead=4", 3);
+  check_stack_of({13, 19, 3, 9, cell}, 6, fp16, false, "warps=4", 4);  // rows that are not whole 16 bytes
 }
 
 TEST_CASE("an interpreted stack whose steps are launches is that of the reference", "[fast]") {
   const Cell cell = GENERATE(Cell::lstm, Cell::gru);
-  const auto check = [](TrainingSize size, int layers, Precision precision, bool initial) {
+  const auto check = [](TrainingSize size, int layers, Precision precision, bool initial, bool is_reverse = false) {
     size.layers = layers;
+    size.is_reverse = is_reverse;
     INFO(info(size.cell).name << " of input " << size.input << " hidden " << size.hidden << " batch " << size.batch
                               << " steps " << size.steps << " layers " << layers << ' ' << info(precision).name);
     const DenseTrainingPlan plan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
@@ -69,7 +78,7 @@ TEST_CASE("an interpreted stack whose steps are launches is that of the referenc
   };
   check({24, 32, 4, 1, cell}, 1, fp16, true);
   check({24, 32, 1, 3, cell}, 2, fp16, false);
-  check({7, 33, 9, 4, cell}, 3, bf16, true);
+  check({7, 33, 9, 4, cell}, 3, bf16, true, true);
   check({300, 70, 20, 2, cell}, 2, fp16, true);
   check({17, 520, 3, 2, cell}, 1, bf16, true);
   check({8, 24, 64, 2, cell}, 1, fp16, true);
