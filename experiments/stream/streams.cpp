@@ -48,6 +48,7 @@ Columns<StreamAnswer> make_columns() {
     columns.add(name + "_us", "us", help, [name](const Row& row) { return term_us(row, name); });
   };
   term("mailbox", "of that: a word there and back");
+  term("reads", "a read of the host's memory that began before the request came");
   term("broadcast", "the input, from the SM of the mailbox to those of the first layer");
   term("exchange", "states, from the SMs of a layer to those of the next");
   term("products", "of the inputs' weights; those of the states are done before");

@@ -62,10 +62,12 @@ onchip_status onchip_attention_workspace_bytes(const onchip_attention* attention
   });
 }
 
-onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_cuda_stream stream, onchip_error* error) {
+onchip_status onchip_attention_forward(const onchip_attention* attention, onchip_cuda_stream stream,
+                                       onchip_error* error) {
   return enqueue(attention, AttentionPass::forward, stream, error);
 }
 
-onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_cuda_stream stream, onchip_error* error) {
+onchip_status onchip_attention_backward(const onchip_attention* attention, onchip_cuda_stream stream,
+                                        onchip_error* error) {
   return enqueue(attention, AttentionPass::backward, stream, error);
 }

@@ -118,8 +118,8 @@ void onchip_program_destroy(onchip_program* program) {
 }
 
 onchip_status onchip_recurrence_create(const onchip_program* program, void* workspace, std::size_t workspace_bytes,
-                                       std::int64_t most_steps, onchip_cuda_stream stream, onchip_recurrence** recurrence,
-                                       onchip_error* error) {
+                                       std::int64_t most_steps, onchip_cuda_stream stream,
+                                       onchip_recurrence** recurrence, onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(program, "program");
     require(recurrence, "recurrence");
@@ -158,7 +158,8 @@ onchip_status onchip_recurrence_step(onchip_recurrence* recurrence, onchip_cuda_
   });
 }
 
-onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_cuda_stream stream, onchip_error* error) {
+onchip_status onchip_recurrence_check(const onchip_recurrence* recurrence, onchip_cuda_stream stream,
+                                      onchip_error* error) {
   return guarded_cuda(error, [&] {
     require(recurrence, "recurrence");
     recurrence->recurrence.check_status(stream);

@@ -60,8 +60,6 @@ CompileRequest stream_request(const StreamSize& size, const StreamPlan& plan, co
                                                                    {"slots", size.slots},
                                                                    {"tiles", plan.tiles},
                                                                    {"spans", plan.spans},
-                                                                   {"polls", plan.polls},
-                                                                   {"state_delay", plan.state_delay},
                                                                    {"poll_delay", plan.poll_delay},
                                                                    {"input_warps", shape.input_warps},
                                                                    {"state_warps", shape.state_warps}}) {

@@ -2,6 +2,7 @@
 #include "model/stream/stream.hpp"
 
 #include "model/base/error.hpp"
+#include "model/exchange/exchange_time.hpp"
 #include "model/plan/plan_text.hpp"
 #include "model/training/planner.hpp"
 
@@ -19,8 +20,6 @@ constexpr int kStaticShared = 48 * 1024;  // of a block, without asking for more
 
 constexpr std::array kFields{number<&StreamPlan::tiles>("tiles", 1, kMostTiles).define(),
                              number<&StreamPlan::spans>("spans", 1, kMostSpans).define(),
-                             number<&StreamPlan::polls>("polls", 1, 2).define(),
-                             number<&StreamPlan::state_delay>("state_delay", 0, 100'000).define(),
                              number<&StreamPlan::poll_delay>("poll_delay", 0, 100'000).define()};
 
 constexpr int ceil_divide(int value, int by) {
@@ -89,28 +88,37 @@ StreamShape stream_shape(const StreamSize& size, const StreamPlan& plan) {
 StreamPrice stream_price(const Chip& chip, const StreamSize& size, const StreamPlan& plan) {
   const StreamShape shape = stream_shape(size, plan);
   const double us = 1e6 / chip.clock_hz;
-  const double signal = chip.signal_cycles * us;
+  const int partitions = static_cast<int>(chip.partitions.value), items = plan.spans * 4 * shape.samples;  // of a warp
+  const auto hop_us = [&](int stores) {
+    const ExchangeCycles hop =
+        direct_exchange_cycles(chip, {.threads = shape.threads(),
+                                      .warps_per_partition = static_cast<double>(shape.input_warps) / partitions,
+                                      .stores = static_cast<double>(stores),
+                                      .words = static_cast<double>(ceil_divide(items, 32)),
+                                      .lanes = std::min(1.0, items / 32.0)});
+    return (hop.latency + hop.copying) * us;
+  };
+  const double mailbox = chip.mailbox_seconds * 1e6, read = mailbox / 2;
   // The input warps multiply when the layer below is there; a chain for each tile, in four partitions.
   const double chain = plan.spans * chip.tensor_latency_cycles;
-  const double issue = plan.spans * plan.tiles *
-                       ceil_divide(shape.input_warps, static_cast<int>(chip.partitions.value)) *
-                       chip.tensor_issue_cycles;
+  const double issue = plan.spans * plan.tiles * ceil_divide(shape.input_warps, partitions) * chip.tensor_issue_cycles;
   const double products = std::max(chain, issue) + 2 * chip.shuffle_latency_cycles;
-  const double sums = chip.block_barrier_cycles + shape.warps() * chip.block_barrier_per_warp_cycles +
-                      2 * chip.lds_latency_cycles + shape.warps() * chip.arithmetic_latency_cycles;
+  const double sums = 2 * chip.lds_latency_cycles + shape.warps() * chip.arithmetic_latency_cycles;
   const double cells = chip.shuffle_latency_cycles + 2 * chip.tanh_latency_cycles;
+  constexpr int kHostLineWords = 16;  // of the host's memory, each of a unit
+  const double writers = std::max(1.0, static_cast<double>(kHostLineWords) / (kTileUnits * plan.tiles));  // of a line
   StreamPrice price;
-  price.terms = {{"mailbox", chip.mailbox_seconds * 1e6},
-                 {"broadcast", signal},
-                 {"exchange", (size.layers - 1) * signal},
+  price.terms = {{"mailbox", mailbox + chip.cost[Cost::answer_line_writer] * (writers - 1)},
+                 {"reads", read},
+                 {"broadcast", hop_us(size.batch * ceil_divide(size.input, kTileUnits))},
+                 {"exchange", (size.layers - 1) * hop_us(size.batch * ceil_divide(size.hidden, kTileUnits))},
                  {"products", size.layers * products * us},
                  {"cells", size.layers * (sums + cells) * us}};
   for (const auto& [name, term] : price.terms) {
     price.us += term;
   }
-  constexpr double kScatter = 0.1;
-  price.low_us = price.us * (1 - kScatter);
-  price.high_us = price.us * (1 + kScatter);
+  price.low_us = price.us - read;
+  price.high_us = price.us + read;
   return price;
 }
 

@@ -35,9 +35,7 @@ struct StreamPlan {
 
   int tiles = 1;         // of an SM: 4 units of a layer
   int spans = 1;         // of a warp: 16 columns of the input or of the state
-  int polls = 1;         // of the same words at once
-  int state_delay = 0;   // cycles until the state of the step before is looked for
-  int poll_delay = 400;  // cycles from an answer to looking for the next request
+  int poll_delay = 600;  // cycles from an answer to looking for the next request
 
   friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
 };
@@ -55,10 +53,12 @@ struct StreamShape {
 };
 StreamShape stream_shape(const StreamSize& size, const StreamPlan& plan);
 
-// Of a request while nothing else waits, from the first word that the host writes to the last that it reads.
+// Of a request while nothing else waits, from the first word that the host writes to the last that it reads. It may
+// come at any moment between two reads of the host's memory, each of which takes about half of host.mailbox: `low_us`
+// is without such a wait, `high_us` with two reads in vain.
 struct StreamPrice {
   double us = 0, low_us = 0, high_us = 0;
-  std::vector<std::pair<std::string, double>> terms;  // their sum: mailbox, broadcast, exchange, products, cells
+  std::vector<std::pair<std::string, double>> terms;  // their sum: mailbox, reads, broadcast, exchange, products, cells
 };
 StreamPrice stream_price(const Chip& chip, const StreamSize& size, const StreamPlan& plan);
 

@@ -155,7 +155,7 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
 TEST_CASE("predict prices requests to a stack that stays on the chip, part by part", "[fast]") {
   const Json three = run_json("predict --stream --layers 3 --hidden 256 --cell lstm");
   double sum = 0;
-  for (const char* part : {"mailbox_us", "broadcast_us", "exchange_us", "products_us", "cells_us"}) {
+  for (const char* part : {"mailbox_us", "reads_us", "broadcast_us", "exchange_us", "products_us", "cells_us"}) {
     sum += three[part].get<double>();
   }
   CHECK(three["predicted_us"].get<double>() == Approx(sum).epsilon(1e-4));

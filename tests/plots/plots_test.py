@@ -27,6 +27,7 @@ FIGURES = {
     "language_model": ("language_model", ["--data", DATA / "language_model.csv"]),
     "language_curves": ("language_curves", ["--data", DATA / "language_curves.csv"]),
     "translation_memory": ("translation_memory", ["--data", DATA / "translation.csv"]),
+    "streams": ("streams", ["--data", DATA / "streams.csv"]),
     "layouts": ("layouts", ["--data", DATA / "layouts.csv"]),
     "tornado": ("tornado", ["--data", DATA / "what_if.json"]),
     "trade_off": ("trade_off", ["--data", DATA / "trade_off.csv"]),

@@ -23,8 +23,7 @@ using onchip::StreamControl;
 using onchip::StreamLayer;
 
 constexpr int kSlots = ONCHIP_SLOTS;
-constexpr int kPollsAtOnce = ONCHIP_POLLS;    // of the same words, half a read apart
-constexpr u32 kPollDelay = ONCHIP_POLL_DELAY, kStateDelay = ONCHIP_STATE_DELAY;
+constexpr u32 kPollDelay = ONCHIP_POLL_DELAY;
 constexpr int kTiles = ONCHIP_TILES;          // of a block: 16 rows of sums, 4 units
 constexpr int kSpans = ONCHIP_SPANS;          // of a warp: 16 columns
 constexpr int kInputWarps = ONCHIP_INPUT_WARPS, kStateWarps = ONCHIP_STATE_WARPS, kWarps = kInputWarps + kStateWarps;
@@ -211,56 +210,31 @@ __device__ __forceinline__ void load_weights(Weights& w, const void* rows, int c
   }
 }
 
-// The items of a warp's columns; of those that are not there, zeros of the step.
-__device__ __forceinline__ void load_items(Word (&items)[kItemLoads], const u32* slot, int first_item, int all_items, u32 step,
-                                           int lane) {
-#pragma unroll
-  for (int i = 0; i < kItemLoads; ++i) {
-    const int of_warp = lane + 32 * i, item = first_item + of_warp;
-    items[i] = {step << 16, step << 16, step << 16, step << 16};
-    if (of_warp < kSpans * kSpanItems && item < all_items && item % kSamples < kBatch) {
-      items[i] = load_item(slot + 4 * item);
-    }
-  }
-}
-
-// As soon as they are all of the step; false: the stream ends before.
+// The items of a warp's columns as soon as they are all of the step; of those that are not there, zeros. False: the stream
+// ends before.
 __device__ __forceinline__ bool await_items(Word (&items)[kItemLoads], const u32* slot, int first_item, int all_items,
                                             u32 step, const u32* ends, u32 next, int lane) {
-  const auto are_there = [&](const Word(&of)[kItemLoads]) {
-    bool all = true;
+  for (int polls = 1;; ++polls) {
 #pragma unroll
     for (int i = 0; i < kItemLoads; ++i) {
-      all = all && is_of(of[i], step);
-    }
-    return __all_sync(kAll, all) != 0;
-  };
-  Word later[kItemLoads];
-  load_items(items, slot, first_item, all_items, step, lane);
-  if (kPollsAtOnce > 1) {
-    constexpr u32 kHalfRead = 150;  // cycles
-    const u32 begin = read_clock();
-    while (read_clock() - begin < kHalfRead) {
-    }
-    load_items(later, slot, first_item, all_items, step, lane);
-  }
-  for (int polls = 1; !are_there(items); ++polls) {
-    load_items(items, slot, first_item, all_items, step, lane);
-    if (kPollsAtOnce > 1) {
-      if (are_there(later)) {
-#pragma unroll
-        for (int i = 0; i < kItemLoads; ++i) {
-          items[i] = later[i];
-        }
-        return true;
+      const int of_warp = lane + 32 * i, item = first_item + of_warp;
+      items[i] = {step << 16, step << 16, step << 16, step << 16};
+      if (of_warp < kSpans * kSpanItems && item < all_items && item % kSamples < kBatch) {
+        items[i] = load_item(slot + 4 * item);
       }
-      load_items(later, slot, first_item, all_items, step, lane);
+    }
+    bool are_there = true;
+#pragma unroll
+    for (int i = 0; i < kItemLoads; ++i) {
+      are_there = are_there && is_of(items[i], step);
+    }
+    if (__all_sync(kAll, are_there)) {
+      return true;
     }
     if (polls % kPollsBetween == 0 && load_word(ends) == next) {
       return false;
     }
   }
-  return true;
 }
 
 __device__ __forceinline__ void multiply_items(float (&sums)[kTiles][4], const Weights& w, const Word (&items)[kItemLoads],
@@ -358,10 +332,6 @@ __device__ __forceinline__ void serve_layer(const StreamArguments& a, int stream
     const u32 awaited = is_state ? step - 1 : step, turn = step % 2;
     const int slot = static_cast<int>(step % kSlots);
     const u32 word = (step & ((1u << onchip::kStepBits) - 1)) << 16;
-    if (is_state) {  // not urgent, and others wait for the same words
-      for (const u32 begin = read_clock(); read_clock() - begin < kStateDelay;) {
-      }
-    }
     Word found[kItemLoads];
     const bool goes_on = await_items(found, polled + static_cast<long long>(awaited % kSlots) * items * 4,
                                      first_span * kSpanItems, items, awaited, a.ends + stream, step, lane);

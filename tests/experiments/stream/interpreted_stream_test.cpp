@@ -97,7 +97,7 @@ TEST_CASE("an interpreted stream answers as the reference does, with the same bi
   };
   check_stream({.layers = 2, .input = 24, .hidden = 32}, {.tiles = 2, .spans = 1});
   check_stream({.cell = Cell::gru, .precision = Precision::bf16, .layers = 3, .input = 7, .hidden = 21, .batch = 3},
-               {.tiles = 3, .spans = 2, .polls = 2});
+               {.tiles = 3, .spans = 2});
   check_stream({.layers = 1, .input = 50, .hidden = 18, .batch = 8, .streams = 2}, {.tiles = 1, .spans = 3});
 }
 
