@@ -71,8 +71,8 @@ CompileRequest stream_request(const StreamSize& size, const StreamPlan& plan, co
 namespace {
 
 // Lays arrays one behind another.
-struct Layer {
-  std::byte* at = nullptr;
+struct Arrays {
+  std::uintptr_t at = 0;
   std::size_t bytes = 0;
   template <typename T>
   T* take(std::size_t count) {
@@ -83,7 +83,7 @@ struct Layer {
 StreamBytes lay_out(const StreamSize& size, std::byte* device_at, std::byte* host_at, StreamArguments& a) {
   const auto streams = static_cast<std::size_t>(size.streams), slots = streams * size.slots;
   const std::size_t of_layers = streams * size.layers;
-  Layer device{device_at}, host{host_at};
+  Arrays device{reinterpret_cast<std::uintptr_t>(device_at)}, host{reinterpret_cast<std::uintptr_t>(host_at)};
   a.inputs = device.take<unsigned>(slots * request_words(size));
   a.states = device.take<unsigned>(of_layers * size.slots * state_words(size));
   a.carries = device.take<float>(of_layers * answer_words(size));

@@ -76,6 +76,22 @@ class SameGradients(Same):
             for one, other in zip(flat(fast(input, across)), flat(exact(input.double(), tuple(state.double() for state in states)))):
                 self.assertLess(((one - other).norm() / other.norm()).item(), TOLERANCE[self.dtypes[0]])
 
+    def test_reverse_is_between_flips(self):
+        for kind, layers, batch_first in (("LSTM", 2, False), ("GRU", 1, True)):
+            fast, plain = pair(self.dtypes[0], self.device, 5, 7, kind=kind, num_layers=layers, batch_first=batch_first)
+            reverse = getattr(onchip, kind)(5, 7, layers, batch_first=batch_first, reverse=True).to(self.device, self.dtypes[0])
+            reverse.load_state_dict(fast.state_dict())
+            x = torch.randn(3, 4, 5, device=self.device).to(self.dtypes[0])
+            dim = 1 if batch_first else 0
+            for gradients in (True, False):
+                with torch.set_grad_enabled(gradients):
+                    y, finals = reverse(x)
+                    expected, of_plain = plain(x.to(next(plain.parameters()).dtype).flip(dim))
+                for found, wanted in ((y, expected.flip(dim)), *zip(finals, of_plain)):
+                    self.assertLess((found - wanted).norm(), TOLERANCE[self.dtypes[0]] * wanted.norm())
+        with self.assertRaises(ValueError):
+            reverse(x, lengths=[1, 2, 3])
+
     def test_a_replay_says_what_it_goes_without(self):
         input = torch.randn(5, 3, 19, device=self.device, dtype=self.dtypes[0])
         for options, what in ({"bidirectional": True}, "a second direction"), ({"num_layers": 2, "dropout": 0.5}, "dropout"):

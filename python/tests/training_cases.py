@@ -41,14 +41,16 @@ class FakeTraining:
         ways += [("cells", 0, 0, layers * cells)] + [("replay", 0, 2, layers * replay)] * may_replay
         return next((way for way in ways if way[3] <= budget), ways[-1])
 
-    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash="gates", mask=None, chunk=0, layers=1):
+    def __init__(self, cell, precision, input, hidden, batch, steps, directions, length_bytes, stash="gates", mask=None, chunk=0, layers=1,
+                 is_reverse=False):  # fmt: skip
         assert cell in ("lstm", "gru") and precision == "fp64" and stash in (*api.STASHES, "none")
         if hidden > 64 or batch > 16:
             raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
         self.forward_bytes = 0 if mask is not None or (stash == "none" and steps == 1) else 48  # a step needs no workspace
-        self.stash, self.kept_bytes, self.layers = stash, 64 * max(steps - 1, 0), layers
+        self.stash, self.kept_bytes, self.layers, self.is_reverse = stash, 64 * max(steps - 1, 0), layers, is_reverse
+        assert not is_reverse or stash == "none"
         assert layers == 1 or (stash in ("replay", "none") and (directions, length_bytes, mask) == (1, 0, None))
 
     def _of(self, arrays):
@@ -125,7 +127,9 @@ class FakeTraining:
         def compute():
             with torch.enable_grad():
                 tensors = [tensor.detach().clone().requires_grad_() for tensor in given]
-                outputs = recurrent_layer._stack_formula(self.cell, *tensors[:3], tensors[3:], self.layers)
+                x = tensors[0].flip(0) if self.is_reverse else tensors[0]
+                y, *finals = recurrent_layer._stack_formula(self.cell, x, *tensors[1:3], tensors[3:], self.layers)
+                outputs = [y.flip(0) if self.is_reverse else y, *finals]
                 if not has_seeds:
                     return outputs, None
                 seeds = [of[-1]["dy"], *(torch.stack([a.get(name, zeros) for a in of]) for name in ("dhn", "dcn"))]
