@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a request to a stack takes that stays on the chip, by layers and size: the median, and what 99 and 99.9 % of requests
 take at most; beside it the empty mailbox of the same run.
-Reads rows of experiments/recipes/stream/streams.sh."""
+Reads rows of onchip measure --stream."""
 from style import BLUE, GREY, fail, number, parser, plt, read_csv, save, write_dump
 
 COLUMNS = ["device", "cell", "layers", "hidden", "batch", "streams", "p50_us", "p99_us", "p999_us", "mailbox_p50_us"]
