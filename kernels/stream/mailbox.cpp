@@ -52,7 +52,7 @@ void write_request(std::span<std::uint32_t> slot, const StreamSize& size, std::s
       to[column / kItem * samples * kItem + column % kItem] = tag | element;
     }
   }
-  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_release);  // writes memory now
 }
 
 bool read_answer(std::span<const std::uint32_t> slot, std::span<std::uint16_t> output, std::uint32_t step) {
