@@ -224,7 +224,7 @@ void check_whole(const Recipe& recipe) {
   const auto columns = std::ranges::count_if(recipe.ways, [](const RecipeWay& way) { return !way.column.empty(); });
   require(columns == 0 || (columns == std::ssize(recipe.ways) && recipe.rows.size() == 1 &&
                            recipe.tested == std::vector{Engine::measured}),
-          "a claim about training has a column for each way, one file of rows, and is decided by what was measured");
+          "a claim by columns has one for each way, one file of rows, and is decided by what was measured");
   require(recipe.expected == Verdict::replicated || !recipe.cause.empty(),
           "what is not replicated needs a cause under [expect]");
 }
@@ -256,6 +256,7 @@ Recipe read_recipe(const std::filesystem::path& file) {
              {"over", [&](const toml::node& n) { recipe.takes_most = word_of<int>(n, kOver) == 1; }},
              {"rows", [&](const toml::node& n) { recipe.rows = list_of<std::string>(n, text_of); }},
              {"script", text(recipe.script)},
+             {"measure", text(recipe.measure)},
              {"tested",
               [&](const toml::node& n) {
                 recipe.tested = list_of<Engine>(n, [](const toml::node& e) { return word_of<Engine>(e, kEngines); });

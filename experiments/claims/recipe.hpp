@@ -39,7 +39,7 @@ inline constexpr std::array<std::string_view, 3> kEngines{"there", "here", "meas
 // A recurrent network, or a feed-forward one by its text.
 struct ClaimedNetwork : Recurrent {
   std::string feed_forward = {};
-  int layers = 1;  // of a training iteration
+  int layers = 1;  // of a training iteration, or of a stream
 };
 
 // A way to compute a network, whose value is its step time in us; of a feed-forward network the ms of an inference.
@@ -55,7 +55,7 @@ struct RecipeWay {
   std::string chip;  // instead of the claim's
   std::string term;  // instead of the sum
   int gpus = 1;
-  // Of training: the column of the recipe's only file, or of what its script prints.
+  // Of training and streams: the column of the recipe's only file, or of what its script or command prints.
   std::string column;
 };
 
@@ -76,6 +76,7 @@ struct Recipe {
   bool takes_most = false;        // the largest value over the networks counts, not the least
   std::vector<std::string> rows;  // files of measured rows, below experiments/data
   std::string script;             // of training: prints such rows, below experiments/recipes
+  std::string measure;            // or the options of the measure command that prints them
   std::vector<Engine> tested;     // whose values decide
   std::vector<ClaimedNetwork> networks;
   std::vector<RecipeWay> ways;

@@ -21,7 +21,9 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -146,6 +148,12 @@ std::vector<Asked> all_of(const Recipe& recipe, MeasuredRows& measured, const Ch
     const fs::path script = shipped_recipes().parent_path() / recipe.script;
     return {{script.stem().string(), ".txt", recipe.script + '\n',
              [=](const auto&, const auto& rows) { run_script(script, rows); }}};
+  }
+  if (!recipe.measure.empty()) {
+    std::istringstream words(recipe.measure);
+    const std::vector<std::string> arguments{std::istream_iterator<std::string>(words), {}};
+    return {{recipe.name, ".txt", recipe.measure + '\n',
+             [=, name = chip.name](const auto&, const auto& rows) { measure(arguments, name, rows); }}};
   }
   return steps_of(recipe, measured, chip, known);
 }

@@ -155,10 +155,10 @@ bool has_columns(const Recipe& recipe) {
   return !recipe.ways.empty() && !recipe.ways.front().column.empty();
 }
 
-// ---- training: times of whole iterations, from a column of a measured file ------------------------------------------
+// ---- training and streams: from a column of a measured file ---------------------------------------------------------
 
-// Of the network's row, which has its hidden, batch, steps, layers and precision. NaN where the file has none. Throws
-// InputError where it has no such column.
+// Of the network's row, which has its hidden, batch, layers and precision, and steps where rows have them. NaN where
+// the file has none. Throws InputError where it has no such column.
 double measured_column(const CsvReader& rows, const ClaimedNetwork& network, const std::string& column) {
   const auto precision = [&](std::size_t row) {  // torch's words, or ours
     const std::string& word = rows.text(row, rows.has("precision") ? "precision" : "dtype");
@@ -166,8 +166,8 @@ double measured_column(const CsvReader& rows, const ClaimedNetwork& network, con
   };
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows.number(row, "hidden") == network.hidden && rows.number(row, "batch") == network.batch &&
-        rows.number(row, "steps") == network.steps && rows.number(row, "layers") == network.layers &&
-        precision(row) == info(network.precision).name &&
+        (!rows.has("steps") || rows.number(row, "steps") == network.steps) &&
+        rows.number(row, "layers") == network.layers && precision(row) == info(network.precision).name &&
         (!rows.has("cell") || rows.text(row, "cell") == info(network.cell).name)) {
       return rows.number(row, column);
     }
@@ -547,8 +547,8 @@ std::string why_not_measured(const Recipe& recipe) {
     if (!way.term.empty()) {
       return "no measurement says what '" + way.term + "' alone takes";
     }
-    if (!way.column.empty() && recipe.script.empty()) {
-      return "it has no script that measures its rows";
+    if (!way.column.empty() && recipe.script.empty() && recipe.measure.empty()) {
+      return "nothing measures its rows";
     }
   }
   return "";

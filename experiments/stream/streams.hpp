@@ -4,13 +4,11 @@
 
 #include "experiments/command/options.hpp"
 #include "experiments/command/output.hpp"
-#include "model/answer/columns.hpp"
-#include "model/stream/stream.hpp"
+#include "model/answer/stream.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace onchip {
@@ -37,17 +35,11 @@ struct MeasuredStream {
 MeasuredStream measure_stream(const StreamSize& size, const StreamPlan& plan, std::int64_t requests,
                               std::uint64_t seed);
 
-struct StreamAnswer {
-  std::string chip;
-  StreamSize size;
-  StreamPlan plan;
-  StreamShape shape;
-  StreamPrice price;
+struct MeasurableStream {
+  StreamAnswer answer;
   std::optional<MeasuredStream> measured = {};
 };
-// Of the plan, "stream tiles=2 spans=4", or of the chosen one. Throws InputError where the chip has no room.
-StreamAnswer predict_stream(const Chip& chip, const StreamSize& size, std::string_view plan);
-ColumnGroup stream_columns();
-Report report_of(const StreamAnswer& answer);
+ColumnGroup stream_column_group();
+Report report_of(const MeasurableStream& stream);
 
 }  // namespace onchip

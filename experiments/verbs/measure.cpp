@@ -500,7 +500,7 @@ std::vector<ColumnGroup> all_columns() {
                                   measured_plan_columns().group("recurrent networks"),
                                   baseline_column_group(),
                                   whole_network_columns(),
-                                  stream_columns(),
+                                  stream_column_group(),
                                   training_columns(),
                                   tuning_columns()};
   std::ranges::move(inference_column_groups(), std::back_inserter(groups));
@@ -586,10 +586,10 @@ int run_measure([[maybe_unused]] const Options& options) {
   refuse_contradictions(options);
   if (options.flag("stream")) {
     Output output(options);
-    StreamAnswer answer = predict_stream(read_measured_chip(options).chip, read_stream(options), options.text("plan"));
-    answer.measured = measure_stream(answer.size, answer.plan, options.count("requests", 1'000'000'000, 1'000'000),
-                                     static_cast<std::uint64_t>(options.whole("seed", 0, 2147483647)));
-    output.write(report_of(answer));
+    const StreamAnswer answer = predict(read_measured_chip(options).chip, read_stream(options), options.text("plan"));
+    output.write(
+        report_of({answer, measure_stream(answer.size, answer.plan, options.count("requests", 1'000'000'000, 1'000'000),
+                                          static_cast<std::uint64_t>(options.whole("seed", 0, 2147483647)))}));
     return 0;
   }
   const bool is_on_gpu = !options.flag("compile-only") && !options.flag("interpret");

@@ -22,7 +22,7 @@ std::vector<OptionGroup> predict_options() {
 int run_predict(const Options& options) {
   Output output(options);
   if (options.flag("stream")) {
-    output.write(report_of(predict_stream(read_chip(options).chip, read_stream(options), options.text("plan"))));
+    output.write(report_of({predict(read_chip(options).chip, read_stream(options), options.text("plan"))}));
     return 0;
   }
   const std::vector<Question> questions =

@@ -115,7 +115,7 @@ std::string network_text(const ClaimedNetwork& network) {
   if (!network.feed_forward.empty()) {
     return network.feed_forward;
   }
-  std::string text = describe(network);
+  std::string text = (network.layers > 1 ? std::to_string(network.layers) + " x " : "") + describe(network);
   if (network.hidden == 0) {
     text.erase(text.find("H=0 "), 4);
   }

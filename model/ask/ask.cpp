@@ -3,9 +3,11 @@
 
 #include "model/answer/constraint_words.hpp"
 #include "model/answer/feed_forward/asked.hpp"
+#include "model/answer/stream.hpp"
 #include "model/ask/ask_rows.hpp"
 #include "model/ask/question.hpp"
 #include "model/base/error.hpp"
+#include "model/base/joined.hpp"
 #include "model/base/units.hpp"
 #include "model/explore/keys.hpp"
 
@@ -90,6 +92,8 @@ struct Given {
   TrainingConstraints training;
   FeedForwardAsked feed_forward;
   InferenceConstraints inference;
+  int streams = 0;  // more: a stream is asked about
+  std::string stream_plan;
   std::vector<std::string> changes, targets, vary, prices;
 
   Stack& of_stack() { return stack ? *stack : stack.emplace(); }
@@ -113,6 +117,8 @@ void read_plan(const std::string& text, unsigned of, Given& given) {
     given.inference = read_inference_constraints(text);
   } else if (of == kOfTraining) {
     given.training.plan = parse_plan_as<TrainingPlan>(text);
+  } else if (given.streams > 0) {
+    given.stream_plan = text;
   } else {
     given.configuration.plan = parse_plan_as<RecurrentPlan>(text);
   }
@@ -131,12 +137,16 @@ Given read_question(const Json& question, unsigned of) {
   if (of == kOfTraining) {
     configuration.network.density = 1;  // unless it is said otherwise
   }
+  if (const auto streams = question.find("streams"); streams != question.end() && of == kOfRecurrent) {
+    given.streams = whole(*streams, "streams", 1, kMostStreams);
+    configuration.network.density = configuration.network.batch = 1;
+  }
   ImagesAsked& images = given.feed_forward.images;
   const auto text = [](const Json& value) { return value.get<std::string>(); };
   const auto texts = [](std::vector<std::string>& list) {
     return [&list](const Json& value) { list = value.get<std::vector<std::string>>(); };
   };
-  const std::array<QuestionKey, 22> keys{{
+  const std::array<QuestionKey, 23> keys{{
       {"ask", [&](const Json& value) { given.asked = text(value); }},
       {"mode", [](const Json&) {}},
       {"network",
@@ -167,6 +177,7 @@ Given read_question(const Json& question, unsigned of) {
       {"layers", [&](const Json& value) { given.of_stack().layers = whole(value, "layers", 1, kMostLayers); }, kOfBoth},
       {"bidirectional", [&](const Json& value) { given.of_stack().bidirectional = value.get<bool>(); }, kOfBoth},
       {"input", [&](const Json& value) { given.of_stack().input = whole(value, "input", 1, kMaxHidden); }, kOfBoth},
+      {"streams", [](const Json&) {}, kOfRecurrent},
       {"images", [&](const Json& value) { images.images = value.is_number() ? value.dump() : text(value); },
        kOfFeedForward},
       {"alive", [&](const Json& value) { images.alive = value.get<double>(); }, kOfFeedForward},
@@ -196,6 +207,33 @@ Question question_of(const ChipFile& chip, const Given& given, unsigned of) {
     return TrainingQuestion{chip, given.configuration, given.stack.value_or(Stack{}), given.training, given.granule};
   }
   return RecurrentQuestion{chip, given.configuration, given.granule};
+}
+
+Json ask_stream(const Chip& chip, const Json& question, const Given& given) {
+  constexpr std::array<std::string_view, 7> kKeys{"ask", "network", "layers", "input", "streams", "plan", "set"};
+  constexpr std::array<std::string_view, 4> kNetworkKeys{"cell", "hidden", "batch", "precision"};
+  const auto check_keys = [](const Json& object, std::span<const std::string_view> keys) {
+    for (const auto& [name, value] : object.items()) {
+      if (std::ranges::find(keys, name) == keys.end()) {
+        throw InputError("question: '" + name + "' is not of a stream, which has " + joined(keys));
+      }
+    }
+  };
+  check_keys(question, kKeys);
+  check_keys(question.value("network", Json::object()), kNetworkKeys);
+  if (given.asked != "predict") {
+    throw InputError("question: streams are of predict, not of " + in_quotes(given.asked));
+  }
+  const Recurrent& network = given.configuration.network;
+  const Stack stack = given.stack.value_or(Stack{});
+  const StreamSize size{.cell = network.cell,
+                        .precision = network.precision,
+                        .layers = stack.layers,
+                        .input = stack.columns(network, 0),
+                        .hidden = network.hidden,
+                        .batch = network.batch,
+                        .streams = given.streams};
+  return to_json(predict(chip, size, given.stream_plan));
 }
 
 void check_question(const Given& given, unsigned of) {
@@ -271,6 +309,9 @@ Json ask(const ChipFile& chip, std::string_view text, const SparseMatrix* weight
   ChipFile changed = chip;
   for (const std::string& change : given.changes) {
     set_chip_key(changed, change);
+  }
+  if (given.streams > 0) {
+    return ask_stream(changed.chip, question, given);
   }
   check_question(given, of);
   const bool compares = given.asked == "what_if" && !given.is_backwards();

@@ -13,7 +13,8 @@
 //
 // Mask and seed are of a generated mask; where a matrix is given it has the density, too. Rows that are "expected" have
 // the lengths that are expected of a random mask: no mask is generated, and a longer row of it may change the plan.
-// Layers, bidirectional and input ask predict for a whole network. Set changes the chip that is asked about; what_if
+// Layers, bidirectional and input ask predict for a whole network; with "streams": 1 for one that stays on the chip, of
+// which a request of one step is predicted (model/answer/stream.hpp). Set changes the chip that is asked about; what_if
 // compares both.
 // Target, vary and price ask what_if for the least of the chip that reaches the target.
 //

@@ -187,7 +187,7 @@ def _network(cell: str, precision: str, hidden: int, batch: int, density: float,
 # Where a keyword stands in a question. What is none of these is of the plan, and stands in "constraints".
 _OF_NETWORK = ("cell", "hidden", "batch", "steps", "density", "precision")
 _OF_QUESTION = ("mode", "network", "mask", "seed", "plan", "stash", "memory", "layers", "bidirectional", "input", "images",
-                "alive", "sample", "gpus", "granule", "set", "target", "vary", "price")  # fmt: skip
+                "alive", "sample", "gpus", "streams", "granule", "set", "target", "vary", "price")  # fmt: skip
 _TEXTS = ("axis", "column", "set", "target", "vary", "price")  # lists of texts; one may stand alone
 
 
@@ -213,10 +213,11 @@ def _question(what: str, options: Mapping[str, Any]) -> Answer:
         for key in sorted(values.keys() & set(_OF_NETWORK)):
             raise InputError(f"question: '{key}' is not of a feed-forward network")
         return {**question, **values}
-    question["network"], question["constraints"] = {"batch": 1}, {}
+    question["network"] = {"batch": 1}
     for key, value in values.items():
         near = _nearest(key, _OF_NETWORK + _OF_QUESTION)
-        part = question["network"] if near in _OF_NETWORK else question if near in _OF_QUESTION else question["constraints"]
+        is_of_plan = near not in _OF_NETWORK + _OF_QUESTION
+        part = question.setdefault("constraints", {}) if is_of_plan else question["network"] if near in _OF_NETWORK else question
         part[key] = value
     return question
 
@@ -308,6 +309,8 @@ def predict(chip: ChipLike, cell: Optional[str] = None, hidden: Optional[int] = 
     Of a recurrent step: its `step_us`. With any of layers, bidirectional and input (elements of the first layer's input): also
     the time of a forward pass of `steps`, with its input products. Other keywords fix what the plan must be: family, tier, sms,
     storage, ...
+
+    streams=1: of a request to a stack of `layers` that stays on the chip (onchip.Stream): `predicted_us`.
 
     mode="train": of an iteration of a training, forward and all gradients: `us`, `step_us`, and `peak_bytes` of memory. Further
     keywords: stash ("gates", "cells" or "replay"), memory ("24 GiB", or bytes), family.

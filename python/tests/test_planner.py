@@ -56,6 +56,13 @@ class Workloads(unittest.TestCase):
         least = onchip.what_if("h200", **IMAGES, target=["ms<=1"], vary="shared_memory.per_sm")
         self.assertTrue(least["reached"])
 
+    def test_a_stream_is_asked_with_its_layers(self):
+        answer = onchip.predict("h200", "lstm", 256, layers=3, streams=1)
+        self.assertEqual(answer, asked("predict", layers=3, streams=1, network={"cell": "lstm", "hidden": 256}))
+        self.assertGreater(answer["predicted_us"], answer["mailbox_us"])
+        with self.assertRaisesRegex(onchip.InputError, "'density' is not of a stream"):
+            onchip.predict("h200", "lstm", 256, density=0.1, layers=3, streams=1)
+
     def test_a_recurrent_step_is_asked_as_ever(self):
         network = {"cell": "lstm", "hidden": 512, "batch": 4, "density": 0.2}
         constraints = {"family": "sparse_persistent", "sms": 64}

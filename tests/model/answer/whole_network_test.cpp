@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/answer/whole_network.hpp"
+#include "model/answer/stream.hpp"
 #include "model/ask/ask.hpp"
 #include "model/base/error.hpp"
+#include "model/plan/plan_text.hpp"
 #include "tests/catch.hpp"
 
 #include <string>
@@ -107,4 +109,27 @@ TEST_CASE("a question with layers has their parts, one without is answered as be
   CHECK(two == ask(chip, "{" + network + "}"));
   REQUIRE_THROWS_AS(ask(chip, R"({"ask": "fit", "layers": 2})"), InputError);
   REQUIRE_THROWS_AS(ask(chip, "{" + network + R"(, "layers": 0})"), InputError);
+}
+
+TEST_CASE("a question about a stream is answered as the command answers it", "[fast]") {
+  const ChipFile chip = find_chip("h200");
+  const auto asked = [&](const std::string& more) {
+    return ask(chip, R"({"ask": "predict", "network": {"cell": "gru", "hidden": 200}, "layers": 3)" + more + "}");
+  };
+  StreamSize size{.cell = Cell::gru, .layers = 3, .input = 200, .hidden = 200};
+  CHECK(asked(R"(, "streams": 1)") == to_json(predict(chip.chip, size, "")));
+  size.streams = 2;
+  size.input = 40;
+  const std::string plan = plan_text(predict(chip.chip, size, "").plan);
+  CHECK(asked(R"(, "streams": 2, "input": 40, "plan": ")" + plan + "\"") == to_json(predict(chip.chip, size, plan)));
+  CHECK(asked(R"(, "streams": 1, "set": ["host.mailbox=x2"])").at("predicted_us") >
+        asked(R"(, "streams": 1)").at("predicted_us"));
+  for (const std::string refused :
+       {R"("streams": 0)", R"("streams": 1, "mask": "uniform")", R"("streams": 99)",
+        R"("streams": 1, "plan": "sparse_persistent")", R"("streams": 1, "mode": "train")"}) {
+    CAPTURE(refused);
+    CHECK_THROWS_AS(asked(", " + refused), InputError);
+  }
+  CHECK_THROWS_AS(ask(chip, R"({"ask": "fit", "network": {"cell": "gru", "hidden": 64}, "streams": 1})"), InputError);
+  CHECK_THROWS_AS(ask(chip, R"({"ask": "predict", "network": {"cell": "gru", "steps": 5}, "streams": 1})"), InputError);
 }
