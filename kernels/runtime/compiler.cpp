@@ -264,6 +264,12 @@ std::string describe(const CompileRequest& request) {
   return text.append(significant_text(request.source, request.defines));
 }
 
+// Empty where there is no cache.
+std::filesystem::path cached_at(std::string_view key, std::string_view extension) {
+  const std::filesystem::path directory = cache_directory();
+  return directory.empty() ? directory : directory / hash_text(key).append(extension);
+}
+
 }  // namespace
 
 std::string fingerprint(const CompileRequest& request) {
@@ -291,8 +297,7 @@ CompiledKernel compile(const CompileRequest& request) {
 
   CompiledKernel kernel;
   kernel.fingerprint = fingerprint(request);
-  const std::filesystem::path directory = cache_directory();
-  const std::filesystem::path path = directory.empty() ? directory : directory / (hash_text(key) + ".cubin");
+  const std::filesystem::path path = cached_at(key, ".cubin");
   std::optional<CacheEntry> entry = path.empty() ? std::nullopt : load_cubin(path, key);
   kernel.cached = entry.has_value();
   if (!entry) {
@@ -328,10 +333,19 @@ CompiledKernel compile(const CompileRequest& request) {
 
 std::string compile_ptx(const CompileRequest& request) {
   check_architecture(request.architecture);
-  Program program(request);
-  run_program(program, request,
-              with_defines({"--gpu-architecture=compute_" + request.architecture.substr(3), "--std=c++17"}, request));
-  return program.ptx();
+  const std::string key = "PTX" + ('\0' + compiler_version()) + '\0' + describe(request);
+  const std::filesystem::path path = cached_at(key, ".ptx");
+  std::optional<std::string> ptx = path.empty() ? std::nullopt : load_cached(path, key);
+  if (!ptx) {
+    Program program(request);
+    run_program(program, request,
+                with_defines({"--gpu-architecture=compute_" + request.architecture.substr(3), "--std=c++17"}, request));
+    ptx = program.ptx();
+    if (!path.empty()) {
+      store_cached(path, key, *ptx);
+    }
+  }
+  return *std::move(ptx);
 }
 
 std::filesystem::path cache_directory() {

@@ -82,7 +82,7 @@ std::string fingerprint(const CompileRequest& request);
 CompiledKernel compile(const CompileRequest& request);
 
 // The PTX that the compiler makes of the request on the way to its cubin: for compute_90 where the architecture is
-// sm_90. Not cached. Throws as compile() does.
+// sm_90. Cached as they are. Throws as compile() does.
 std::string compile_ptx(const CompileRequest& request);
 
 // $ONCHIP_CACHE, else $XDG_CACHE_HOME/onchip, else ~/.cache/onchip, else empty: no cache. A cache that cannot be

@@ -51,7 +51,7 @@ void make_room(const std::filesystem::path& directory, std::uintmax_t bytes) {
   std::vector<std::pair<Time, std::filesystem::path>> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
     const std::filesystem::path& path = entry.path();
-    constexpr std::array<std::string_view, 3> kOurs{".cubin", ".plan", ".tmp"};
+    constexpr std::array<std::string_view, 4> kOurs{".cubin", ".ptx", ".plan", ".tmp"};
     if (!is_cached(path) || std::ranges::find(kOurs, path.extension().string()) == kOurs.end()) {
       continue;
     }

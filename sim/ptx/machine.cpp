@@ -97,8 +97,7 @@ std::vector<std::byte> common_registers(const Kernel& kernel, u64 variables) {
   return registers;
 }
 
-void fill(Warp& warp, const std::vector<std::byte>& common) {
-  std::memcpy(warp.registers, common.data(), common.size());
+void fill_special(Warp& warp) {
   for (const Filling& filling : warp.block.grid.kernel.fillings) {
     if (filling.what == Filling::What::special) {
       for (int lane = 0; lane < kLanes; ++lane) {
@@ -138,7 +137,10 @@ class Residents {
         warp.existing = warp.live = lanes == kLanes ? ~0u : (1u << lanes) - 1;
         warp.registers = next;
         warp.local.resize(kernel.local_bytes * kLanes, std::byte{0xa5});
-        fill(warp, common);
+        if (first == 0) {  // later blocks find the constants there, and garbage of the blocks before
+          std::memcpy(warp.registers, common.data(), common.size());
+        }
+        fill_special(warp);
       }
     }
   }
