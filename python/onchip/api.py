@@ -531,7 +531,7 @@ class Recurrence(_Handle):
 
 class Training(_Handle):
     """Forward and all gradients of one layer, planned for the current device. Arrays are addresses of device memory, a dict
-    for each direction, by their names in onchip_training_arrays, where their shapes are, too. length_bytes: of each of
+    for each direction, by their names in onchip_training_arrays, where their shapes are, too; or what arrays() makes. length_bytes: of each of
     `lengths`, 4 or 8; 0: none are given. stash: "gates", or "cells", from which backward computes the gates anew, `chunk` steps
     at a time (0: as usual), or "replay" of a stack of `layers`, which are then trained as one: a dict for each; or "none" of a stack
     that no backward follows. mask: a Matrix, which says where W_hh of an LSTM has weights, for ever."""
@@ -602,19 +602,35 @@ class Training(_Handle):
         _call("onchip_training_forward_bytes", self._handle, ctypes.byref(forward))
         self.workspace_bytes, self.kept_bytes, self.forward_bytes = workspace.value, kept.value, forward.value
         self.plan = _text("onchip_training_plan", self._handle)
+        self._with_weights: Dict[Tuple[Optional[int], ...], Any] = {}
 
-    def _run(self, name: str, stream: int, arrays: Sequence[Mapping[str, Any]]) -> None:
+    def arrays(self, weights: Tuple[Optional[int], ...]) -> Any:
+        """Arrays that have these addresses, of w_ih, w_hh and perhaps b_ih, b_hh of one direction or layer after another; the
+        caller sets the others. A call with the same weights finds them, for a decoder's step takes less than to make them."""
+        found = self._with_weights.get(weights)
+        if found is None:
+            count = len(weights) // self._parts
+            each = (weights[part * count : (part + 1) * count] for part in range(self._parts))
+            named = (dict(zip(("w_ih", "w_hh", "b_ih", "b_hh"), of)) for of in each)
+            found = (library.TrainingArrays * self._parts)(*(library.TrainingArrays(**of) for of in named))
+            if len(self._with_weights) >= 64:
+                self._with_weights.clear()
+            self._with_weights[weights] = found
+        return type(found).from_buffer_copy(found)
+
+    def _run(self, name: str, stream: int, arrays: Any) -> None:
         if len(arrays) != self._parts:
             raise InputError(f"there are arrays of {len(arrays)} directions or layers; expected {self._parts}")
-        of_directions = (library.TrainingArrays * len(arrays))(*(library.TrainingArrays(**of) for of in arrays))
-        _call(name, self._handle, stream or None, of_directions)
+        if not isinstance(arrays, ctypes.Array):
+            arrays = (library.TrainingArrays * len(arrays))(*(library.TrainingArrays(**of) for of in arrays))
+        _call(name, self._handle, stream or None, arrays)
 
-    def forward(self, stream: int, arrays: Sequence[Mapping[str, Any]]) -> None:
+    def forward(self, stream: int, arrays: Any) -> None:
         """Enqueues; may be captured in a graph. Without `kept` and `cells`, no backward may follow, and the workspace is of
         forward_bytes, where that is not 0."""
         self._run("onchip_training_forward", stream, arrays)
 
-    def backward(self, stream: int, arrays: Sequence[Mapping[str, Any]]) -> None:
+    def backward(self, stream: int, arrays: Any) -> None:
         """Likewise; overwrites the gates, if forward kept them."""
         self._run("onchip_training_backward", stream, arrays)
 

@@ -44,6 +44,11 @@ def _is_transformed():
     return not recurrent_layer.is_compiling() and (torch.jit.is_tracing() or peek is not None and peek() is not None)
 
 
+def _of_type(weights, dtype):
+    """Of all directions in one list."""
+    return [weight if weight.dtype == dtype else weight.to(dtype) for of_direction in weights for weight in of_direction]
+
+
 def _bytes(budget):
     """Of "8 GiB", or a number."""
     units = {"B": 1, **{prefix + "iB": 2 ** (10 * power) for power, prefix in enumerate("KMGT", 1)}}
@@ -156,12 +161,13 @@ class _OnChip:
         if self._reverse and (lengths is not None or isinstance(input, PackedSequence)):
             raise ValueError("reverse goes without lengths and packed sequences")
         states = hx if hx is None or self._cell == "lstm" else (hx,)
-        why = self._why_not(input, states)
+        weights = self._weights()
+        why = self._why_not(input, states, weights)
         if why is None:
             dtype = self._dtype(input)
             with _no_autocast():
                 try:
-                    found = self._on_chip(input, states, lengths, dtype)
+                    found = self._on_chip(input, states, lengths, dtype, weights)
                 except api.CudaError as problem:  # in a context that has a part of the chip; nothing has run
                     if "CooperativeLaunchTooLarge" not in str(problem):
                         raise
@@ -214,7 +220,7 @@ class _OnChip:
         if lengths.device.type == "cpu" and not recurrent_layer.is_compiling() and not ((lengths > 0) & (lengths <= steps)).all():
             raise ValueError(f"lengths must be from 1 to {steps}, the steps of the input")
 
-    def _why_not(self, input, hx):
+    def _why_not(self, input, hx, weights):
         """A sentence, or None. Input that nobody takes is left to torch, which has the words for it."""
         is_packed = isinstance(input, PackedSequence)
         x = input.data if is_packed else input
@@ -229,7 +235,7 @@ class _OnChip:
             return f"the input is {dtype}; the chip trains in float16 and bfloat16"
         if x.dim() not in ((2,) if is_packed else (2, 3)) or x.shape[-1] != self.input_size or x.numel() == 0:
             return f"the input has shape {list(x.shape)}"
-        tensors = [weight for weights in self._weights() for weight in weights]
+        tensors = [weight for of_direction in weights for weight in of_direction]
         if hx is not None:
             directions = 2 if self.bidirectional else 1
             batch = [int(input.batch_sizes[0])] if is_packed else []
@@ -246,10 +252,10 @@ class _OnChip:
                 return f"the input is {dtype}, and a weight or state {tensor.dtype}"
         return None
 
-    def _on_chip(self, input, hx, lengths, dtype):
+    def _on_chip(self, input, hx, lengths, dtype, weights):
         """As forward; or why not, before anything has run."""
         if isinstance(input, PackedSequence):
-            return self._packed(input, hx, dtype)
+            return self._packed(input, hx, dtype, weights)
         x = input.to(dtype)
         is_batched = x.dim() == 3
         if not is_batched:
@@ -260,7 +266,7 @@ class _OnChip:
             hx = tuple(state.to(dtype) if is_batched else state.to(dtype).unsqueeze(1) for state in hx)
         if lengths is not None:
             lengths = lengths.to(x.device)
-        found = self._layers(x, hx, lengths)
+        found = self._layers(x, hx, lengths, weights)
         if isinstance(found, str):
             return found
         y, final = found
@@ -268,7 +274,7 @@ class _OnChip:
             return y.squeeze(1), tuple(state.squeeze(1) for state in final)
         return y.transpose(0, 1) if self.batch_first else y, final
 
-    def _packed(self, input, hx, dtype):
+    def _packed(self, input, hx, dtype, all_weights):
         """In the packed order of rows and of samples, which is that of their lengths."""
         data, batch_sizes, in_order, back = input
         x, steps, batch, lengths = data.to(dtype), len(batch_sizes), int(batch_sizes[0]), None
@@ -278,7 +284,7 @@ class _OnChip:
             x, steps = x.view(steps, batch, -1), 0
         if hx is not None:
             hx = tuple(state.to(dtype) if in_order is None else state.to(dtype).index_select(1, in_order) for state in hx)
-        found = self._layers(x, hx, lengths, steps)
+        found = self._layers(x, hx, lengths, all_weights, steps)
         if isinstance(found, str):
             return found
         y, final = found
@@ -286,7 +292,7 @@ class _OnChip:
             final = tuple(state.index_select(1, back) for state in final)
         return PackedSequence(y if steps else y.flatten(0, 1), batch_sizes, in_order, back), final
 
-    def _layers(self, x, hx, lengths, packed_steps=0):
+    def _layers(self, x, hx, lengths, all_weights, packed_steps=0):
         """All layers for x [steps, batch, input], or of packed rows; or why not, before anything has run."""
         steps, batch = (packed_steps, len(lengths)) if packed_steps else x.shape[:2]
         if recurrent_layer.is_compiling():  # chosen for these sizes; the operator makes kernels for others when it runs
@@ -297,15 +303,21 @@ class _OnChip:
             return "sparse_() goes without lengths, a second direction and torch.compile"
         inputs = [self.input_size] + [directions * self.hidden_size] * (self.num_layers - 1)
         of_sequences = (self.hidden_size, batch, steps, directions, recurrent_layer.length_bytes(lengths))
+        is_inference = not torch.is_grad_enabled()
+        may_be = is_inference and not recurrent_layer.is_compiling() and lengths is None and not self._masks
+        if may_be and directions == 1 and self.num_layers <= MOST_AT_ONCE and not (self.dropout and self.training):
+            h0, c0 = (*(hx or (None,)), None)[:2]
+            stash = recurrent_layer.Stash("none", 0, self.num_layers, self._reverse)
+            found = recurrent_layer.stack(self._cell, x, h0, c0, _of_type(all_weights, x.dtype), stash)
+            if isinstance(found, str):
+                return found
+            text, (y, *finals) = found
+            self.__dict__["_path"] = f"on the chip; {text}"  # a module's own way to set what is no parameter takes long
+            return y, tuple(finals[: 2 if self._cell == "lstm" else 1])
         try:
             stashes = self._stash_of(x.dtype, self.input_size, *of_sequences)
         except (OSError, api.ApiError):  # a layer says so, too
             stashes = [recurrent_layer.GATES] * self.num_layers
-        is_inference = not torch.is_grad_enabled()
-        may_be = is_inference and not recurrent_layer.is_compiling() and lengths is None and not self._masks
-        if may_be and directions == 1 and self.num_layers <= MOST_AT_ONCE and not (self.dropout and self.training):
-            stash = recurrent_layer.Stash("none", 0, self.num_layers, self._reverse)
-            return self._stack(x, hx, stash, self._cell, self.input_size, *of_sequences, stash)
         x, texts = self._flipped(x), []
         for input, mask, stash in dict.fromkeys(zip(inputs, masks, stashes)):
             sizes = (input, *of_sequences, stash)
@@ -317,15 +329,15 @@ class _OnChip:
                 return text
             texts.append(text)
         if stashes[0].kind == "replay":
-            weights = [weight.to(x.dtype) for of_layer in self._weights() for weight in of_layer]
+            weights = _of_type(all_weights, x.dtype)
             h0, c0 = (*(hx or (None,)), None)[:2]
             x, *finals = recurrent_layer.replay(self._cell, x, h0, c0, weights, stashes[0])
             self._path = f"on the chip; {texts[0]}"
             return self._flipped(x), tuple(finals[: 2 if self._cell == "lstm" else 1])
-        finals, all_weights = [], self._weights()
+        finals = []
         for layer in range(self.num_layers):
             of_layer = slice(layer * directions, (layer + 1) * directions)
-            weights = [weight.to(x.dtype) for of_direction in all_weights[of_layer] for weight in of_direction]
+            weights = _of_type(all_weights[of_layer], x.dtype)
             h0, c0 = (None, None) if hx is None else (*(state[of_layer] for state in hx), None)[:2]
             given = (h0, c0, lengths, weights, directions, packed_steps, masks[layer], stashes[layer])
             x, *final = recurrent_layer.run(self._cell, x, *given)
@@ -337,17 +349,6 @@ class _OnChip:
 
     def _flipped(self, x, dim=0):
         return x.flip(dim) if self._reverse else x
-
-    def _stack(self, x, hx, stash, *sizes):
-        """All layers where nobody wants gradients; or why not."""
-        is_there, text = recurrent_layer.plan(x.device, x.dtype, True, True, *sizes)
-        if not is_there:
-            return text
-        weights = [weight.to(x.dtype) for of_layer in self._weights() for weight in of_layer]
-        h0, c0 = (*(hx or (None,)), None)[:2]
-        y, *finals = recurrent_layer.stack(self._cell, x, h0, c0, weights, stash)
-        self._path = f"on the chip; {text}"
-        return y, tuple(finals[: 2 if self._cell == "lstm" else 1])
 
     # torch.jit.script asks for what it can compile, and quantize_dynamic sets a qconfig.
 

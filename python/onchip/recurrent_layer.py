@@ -15,9 +15,10 @@ gates.
 
 A stack of layers with a Stash of "replay": weights and states are those of all layers, one after another.
 
-    y, hn, cn = stack(cell, x, h0, c0, weights, stash)
+    plan, (y, hn, cn) = stack(cell, x, h0, c0, weights, stash)
 
-The same where nobody wants gradients, with a Stash of "none": as many layers are on the chip at once as is fastest.
+The same where nobody wants gradients, with a Stash of "none": as many layers are on the chip at once as is fastest. Or one text,
+why not.
 """
 import collections
 import concurrent.futures
@@ -181,8 +182,7 @@ def within(layers, budget, may_replay, cell, dtype, *sizes):
 
 def plan(device, dtype, may_be_a_library, is_inference, *sizes):
     """Whether there is one, and its text, or why not. While torch compiles, it is called then, and not when that runs."""
-    layers = sizes[7].layers if sizes[7].kind == "none" else 1
-    why = _library(device, dtype, is_inference, *sizes[:7], layers) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    why = _library(device, dtype, is_inference, *sizes[:7], 1) if may_be_a_library and torch.backends.cudnn.enabled else ""
     layer = why or _layer(device, dtype, *sizes)
     return (False, layer) if isinstance(layer, str) else (True, layer.plan)
 
@@ -284,12 +284,13 @@ class _Addresses:
         self.kept = []  # what is alive until all is enqueued
 
     def __call__(self, tensor, direction=0, elements=0):
-        if tensor is None or tensor.numel() == 0:
+        if tensor is None:
             return None
         if not tensor.is_contiguous():
             tensor = tensor.contiguous()
             self.kept.append(tensor)
-        return tensor.data_ptr() + direction * elements * tensor.element_size()
+        begin = tensor.data_ptr()
+        return begin + direction * elements * tensor.element_size() if begin else None
 
     def parts(self, direction, **tensors):
         return {name: self(t, direction, 0 if t is None else t.numel() // max(1, len(t))) for name, t in tensors.items()}
@@ -466,18 +467,24 @@ def _stack_formula(cell, x, h0, c0, weights, layers):
     return x, *(torch.cat(states) for states in zip(*finals))
 
 
-def _of_stack(cell, x, weights, stash):
-    sizes = x.shape[-1], weights[1].shape[1], x.shape[1], x.shape[0], 1, 0
-    return _layer(x.device, x.dtype, cell, *sizes, stash)
+def _of_stack(cell, x, weights, stash, may_be_a_library=False):
+    """As _layer_of."""
+    steps, batch, columns = x.shape
+    sizes = columns, weights[1].shape[1], batch, steps, 1, 0
+    why = _library(x.device, x.dtype, True, cell, *sizes, stash.layers) if may_be_a_library and torch.backends.cudnn.enabled else ""
+    return why or _layer(x.device, x.dtype, cell, *sizes, stash)
 
 
-def _arrays_of_layers(of, weights, layers, first, last, **of_all):
-    """A dict of addresses for each layer: its weights, its part of what all have, and what only the first and the last have."""
-    arrays = []
-    for layer, own in enumerate(_of_directions(weights, layers)):
-        arrays.append(dict(of.parts(layer, **of_all), **dict(zip(("w_ih", "w_hh", "b_ih", "b_hh"), map(of, own))), rows=0))
-    arrays[0].update((name, of(tensor)) for name, tensor in first.items())
-    arrays[-1].update((name, of(tensor)) for name, tensor in last.items())
+def _arrays_of_layers(layer, of, weights, first, last, **of_all):
+    """Addresses for each layer: its weights, its part of what all have, and what only the first and the last have."""
+    arrays = layer.arrays(tuple(map(of, weights)))
+    for name, tensor in of_all.items():
+        begin = of(tensor)
+        for number, own in enumerate(arrays if begin is not None else ()):
+            setattr(own, name, begin + number * (tensor.numel() // len(arrays)) * tensor.element_size())
+    for own, given in ((arrays[0], first), (arrays[-1], last)):
+        for name, tensor in given.items():
+            setattr(own, name, of(tensor))
     return arrays
 
 
@@ -490,13 +497,15 @@ def _stack(layer, cell, x, h0, c0, weights, layers, workspace_bytes, kept=None):
     workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=x.device)
     first = {"x": x, "kept": kept, "workspace": workspace}
     with _context(x.device):
-        layer.forward(_stream(), _arrays_of_layers(of, weights, layers, first, {"y": y}, h0=h0, c0=c0, hn=hn, cn=cn))
+        layer.forward(_stream(), _arrays_of_layers(layer, of, weights, first, {"y": y}, h0=h0, c0=c0, hn=hn, cn=cn))
     return y, hn, cn
 
 
 def stack(cell, x, h0, c0, weights, stash):
-    layer = _of_stack(cell, x, weights, stash)
-    return _stack(layer, cell, x, h0, c0, weights, stash.layers, layer.forward_bytes)
+    layer = _of_stack(cell, x, weights, stash, may_be_a_library=True)
+    if isinstance(layer, str):
+        return layer
+    return layer.plan, _stack(layer, cell, x, h0, c0, weights, stash.layers, layer.forward_bytes)
 
 
 class _Replay(torch.autograd.Function):
@@ -533,15 +542,15 @@ class _Replay(torch.autograd.Function):
             return x.new_empty(gates, rows, columns, dtype=torch.promote_types(x.dtype, torch.float32))
 
         arrays = _arrays_of_layers(
-            of, weights, layers, {"x": x, "kept": kept, "dx": dx}, {"y": y, "dy": dy},
+            layer, of, weights, {"x": x, "kept": kept, "dx": dx}, {"y": y, "dy": dy},
             h0=h0, c0=c0, dhn=dhn, dcn=dcn, dh0=dh0, dc0=dc0,
         )  # fmt: skip
         count = len(weights) // layers
         for number, needed in enumerate(needs[3:]):
             found.append(empty_gradient(weights[number]) if needed else None)
-            arrays[number // count][("dw_ih", "dw_hh", "db", "db_hh")[number % count]] = of(found[-1])
+            setattr(arrays[number // count], ("dw_ih", "dw_hh", "db", "db_hh")[number % count], of(found[-1]))
         workspace = torch.empty(layer.workspace_bytes, dtype=torch.uint8, device=x.device)
-        arrays[0]["workspace"] = of(workspace)
+        arrays[0].workspace = of(workspace)
         with _context(x.device):
             layer.backward(_stream(), arrays)
         del workspace

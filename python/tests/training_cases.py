@@ -23,6 +23,7 @@ class FakeTraining:
     """api.Training in fp64 on the CPU."""
 
     workspace_bytes, plan = 64, "fake"
+    arrays = api.Training.arrays
 
     @staticmethod
     def library(is_inference, cell, precision, input, hidden, batch, steps, directions, length_bytes, layers):
@@ -46,6 +47,7 @@ class FakeTraining:
         assert cell in ("lstm", "gru") and precision == "fp64" and stash in (*api.STASHES, "none")
         if hidden > 64 or batch > 16:
             raise api.DoesNotFit(f"{hidden} units of {batch} samples do not fit")
+        self._parts, self._with_weights = max(directions, layers), {}
         self.cell, self.gates = cell, {"lstm": 4, "gru": 3}[cell]
         self.sizes, self.mask = (input, hidden, batch, steps, directions, length_bytes), mask
         self.forward_bytes = 0 if mask is not None or (stash == "none" and steps == 1) else 48  # a step needs no workspace
@@ -140,6 +142,7 @@ class FakeTraining:
             return of, *pool.submit(compute).result()
 
     def _replay(self, arrays, is_backward):
+        arrays = [{name: getattr(a, name) for name, _ in a._fields_} for a in arrays]
         of, outputs, gradients = self._replayed(arrays, is_backward)
         if not is_backward:
             of[-1]["y"].copy_(outputs[0].detach())
