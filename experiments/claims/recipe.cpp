@@ -129,11 +129,15 @@ bool read_constraint(Constraints& constraints, std::string_view key, const toml:
   return true;
 }
 
-std::string staged_plan(std::string_view text) {
+std::string claimed_plan(std::string_view text) {
+  if (text == kChosenPlan) {
+    return std::string(text);
+  }
   const FeedForwardPlan plan = parse_feed_forward_plan(text);
   const auto* staged = std::get_if<StagedPlan>(&plan);
   if (staged == nullptr) {
-    throw InputError("plan: found '" + std::string(family_name(plan)) + "': expected staged");
+    throw InputError("plan: found '" + std::string(family_name(plan)) + "': expected staged or " +
+                     std::string(kChosenPlan));
   }
   check(*staged);
   return to_string(plan);
@@ -146,7 +150,7 @@ RecipeWay read_way(const RecipeReader& reader, std::string_view name, const toml
   reader.read_table(node,
                     {{"ask", [&](const toml::node& n) { way.is_capacity = word_of<int>(n, kAsked) == 1; }},
                      {"density", [&](const toml::node& n) { way.density = number_of(n); }},
-                     {"plan", [&](const toml::node& n) { way.plan = staged_plan(text_of(n)); }},
+                     {"plan", [&](const toml::node& n) { way.plan = claimed_plan(text_of(n)); }},
                      {"chip", [&](const toml::node& n) { way.chip = text_of(n); }},
                      {"term", [&](const toml::node& n) { way.term = text_of(n); }},
                      {"gpus", [&](const toml::node& n) { way.gpus = std::max(1, whole_of(n)); }},
@@ -217,7 +221,7 @@ void check_whole(const Recipe& recipe) {
   for (const ClaimedNetwork& network : recipe.networks) {
     const bool is_feed_forward = !network.feed_forward.empty();
     require(std::ranges::all_of(recipe.ways, [&](const RecipeWay& way) { return way.plan.empty() != is_feed_forward; }),
-            "feed-forward networks need ways with a staged plan, others have none");
+            "feed-forward networks need ways with a plan, staged or chosen; others have none");
     require(!is_feed_forward || (recipe.tested == std::vector{Engine::there} && !recipe.chip.empty()),
             "a claim about feed-forward networks is decided there, by the model of the chip it was published on");
   }

@@ -42,6 +42,8 @@ struct ClaimedNetwork : Recurrent {
   int layers = 1;  // of a training iteration, or of a stream
 };
 
+inline constexpr std::string_view kChosenPlan = "chosen";  // the fastest predicted
+
 // A way to compute a network, whose value is its step time in us; of a feed-forward network the ms of an inference.
 struct RecipeWay {
   std::string name;
@@ -51,7 +53,7 @@ struct RecipeWay {
   Constraints constraints;        // of its plan
   Constraints there;              // the same, on the chip that the claim was published on
   // Of a feed-forward network:
-  std::string plan;  // staged
+  std::string plan;  // staged, or kChosenPlan
   std::string chip;  // instead of the claim's
   std::string term;  // instead of the sum
   int gpus = 1;

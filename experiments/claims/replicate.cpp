@@ -187,6 +187,7 @@ constexpr int kImages = 60000;
 Kept<std::string, FeedForward> networks;
 Kept<std::string, Activity> activities;
 Kept<std::pair<std::string, std::string>, std::vector<StagedCounts>> staged_counts;
+Kept<std::string, ExaminedNetwork> examined;
 
 // The challenge's networks of one width begin alike, however many layers they have (radix_net.hpp): the text of the one
 // with the layers that are computed.
@@ -206,18 +207,25 @@ Activity activity_of_first(const std::string& text, const FeedForward& network) 
   return activity;
 }
 
-// Of the Sparse DNN Graph Challenge, from the price of a staged plan: ms of an inference, or of one of its terms, on
-// this chip unless the way has its own; NaN where the plan does not fit.
-double claimed_ms(const Chip& chip, const std::string& text, const RecipeWay& way) {
+// Of the Sparse DNN Graph Challenge, from the price of a staged plan or of the chosen one: ms of an inference, or of
+// one of its terms, on this chip unless the way has its own; NaN where the plan does not fit.
+double claimed_ms(const Chip& published_on, const std::string& text, const RecipeWay& way) {
+  const Chip& chip = way.chip.empty() ? published_on : find_chip(way.chip).chip;
   const FeedForward& network = networks.of(text, [&] { return read_network(text); });
+  const auto ms_of = [&](const InferencePrice& price) {
+    return 1e-3 * (way.term.empty() ? price.us : price.terms[way.term]);
+  };
+  if (way.plan == kChosenPlan) {
+    const ExaminedNetwork& of = examined.of(text, [&] { return examine(network); });
+    const Found<PlannedInference> best = best_plan(chip, of, activity_of_first(text, network), way.gpus);
+    return best ? ms_of(best->price) : kNoValue;
+  }
   const StagedPlan plan = std::get<StagedPlan>(parse_feed_forward_plan(way.plan));
   const Activity activity = activity_of_first(text, network);
   const std::vector<StagedCounts>& of_plan =
       staged_counts.of({text, way.plan}, [&] { return sampled_counts(network, std::span(&plan, 1)).front(); });
   try {
-    const InferencePrice price = staged_inference(way.chip.empty() ? chip : find_chip(way.chip).chip, plan, of_plan,
-                                                  largest_share(activity, way.gpus));
-    return 1e-3 * (way.term.empty() ? price.us : price.terms[way.term]);
+    return ms_of(staged_inference(chip, plan, of_plan, largest_share(activity, way.gpus)));
   } catch (const InputError&) {
     return kNoValue;
   }
