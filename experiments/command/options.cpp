@@ -244,7 +244,8 @@ OptionGroup network_options() {
 
 OptionGroup whole_network_options() {
   return option_group(
-      "Whole network (any of these: the time of a sequence, with its input product)",
+      "Whole network (any of these: the time of a sequence, with its input product; fit and what-if: a dense stack, "
+      "all layers on the SMs at once)",
       {{"layers", "N", "Set the number of layers, each of --hidden units.", "1"},
        {"bidirectional", "", "Run every layer in both directions, one after the other."},
        {"input", "N", "Set the elements of a sample's input to the first layer (default: as many as --hidden)."}});
@@ -334,7 +335,7 @@ int read_granule(const Options& options) {
 namespace {
 
 Configuration read_configuration_of(const std::string& tensor, const Options& options, bool needs_hidden,
-                                    bool takes_all_families) {
+                                    bool takes_all_families, bool takes_plan) {
   Configuration configuration;
   Recurrent& network = configuration.network;
   network.cell = parse_cell(options.text("cell"));
@@ -370,7 +371,7 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
     }
   }
   configuration.constraints = read_constraints(options);
-  const std::string plan = options.text("mode") == "train" ? "" : options.text("plan");  // of a whole step
+  const std::string plan = takes_plan && options.text("mode") != "train" ? options.text("plan") : "";  // of a step
   if (!plan.empty() && plan != "auto" && !(takes_all_families && plan == kAllPlans)) {
     options.refuse(names_of({plan_options()}), "contradicts --plan: a whole plan says it all");
     if (network.hidden == 0) {
@@ -387,8 +388,8 @@ Configuration read_configuration_of(const std::string& tensor, const Options& op
 
 }  // namespace
 
-Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families) {
-  return read_configuration_of(options.text("tensor"), options, needs_hidden, takes_all_families);
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families, bool takes_plan) {
+  return read_configuration_of(options.text("tensor"), options, needs_hidden, takes_all_families, takes_plan);
 }
 
 std::vector<Configuration> read_configurations(const Options& options, bool needs_hidden, bool takes_all_families) {
@@ -401,7 +402,8 @@ std::vector<Configuration> read_configurations(const Options& options, bool need
   }
   std::vector<Configuration> configurations;
   for (const std::string& tensor : tensors) {
-    configurations.push_back(read_configuration_of(tensor, options, needs_hidden, takes_all_families));
+    configurations.push_back(
+        read_configuration_of(tensor, options, needs_hidden, takes_all_families, /*takes_plan=*/true));
   }
   return configurations;
 }

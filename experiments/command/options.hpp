@@ -81,8 +81,9 @@ ChipFile read_base_chip(const Options& options);               // --chip
 ChipFile read_chip(const Options& options);                    // both
 
 // The options of network, mask and plan. Without --hidden or --weights the hidden size is 0, unless `needs_hidden`. The
-// verb may take all families: --plan all, which is no plan, and the libraries'.
-Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families = false);
+// verb may take all families: --plan all, which is no plan, and the libraries'; or a --plan that is not of one step.
+Configuration read_configuration(const Options& options, bool needs_hidden, bool takes_all_families = false,
+                                 bool takes_plan = true);
 // The same of every tensor of --weights that can be meant: each layer and direction of a checkpoint.
 std::vector<Configuration> read_configurations(const Options& options, bool needs_hidden,
                                                bool takes_all_families = false);

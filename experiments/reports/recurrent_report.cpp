@@ -206,54 +206,11 @@ std::string stack_text(const WholeNetworkAnswer& answer) {
     return "";
   }
   const auto& [plan, time] = *answer.dense;
-  const int layers = plan.forward.layers;
-  const std::string how = plan.stepwise ? "a launch for each step of a layer"
-                          : layers == 1 ? "one layer at a time"
-                                        : std::to_string(layers) + " layers on the SMs at once";
   return "dense     " + fixed(time.us, 0) + " us (95 %: " + fixed(time.low_us, 0) + " to " + fixed(time.high_us, 0) +
-         "), " + how + ": in PyTorch without gradients\n";
+         "), " + way_text(plan) + ": in PyTorch without gradients\n";
 }
 
 }  // namespace
-
-Report report_of(const StackFit& answer) {
-  const Recurrent& network = answer.network;
-  const bool fits = answer.is_yes();
-  Report report{"",
-                {{"chip", "cell", "hidden", "batch", "steps", "precision", "layers", "input", "fits", "plan", "us",
-                  "low_us", "high_us", "why"},
-                 {}},
-                to_json(answer)};
-  std::vector<std::string> cells{answer.chip,
-                                 std::string(info(network.cell).name),
-                                 std::to_string(network.hidden),
-                                 std::to_string(network.batch),
-                                 std::to_string(network.steps),
-                                 std::string(info(network.precision).name),
-                                 std::to_string(answer.stack.layers),
-                                 std::to_string(answer.stack.columns(network, 0)),
-                                 fits ? "1" : "0"};
-  report.text = std::string(info(network.cell).name) + " H=" + std::to_string(network.hidden) +
-                " B=" + std::to_string(network.batch) + ' ' + std::string(info(network.precision).name) + ", " +
-                describe(answer.stack, network) + ": " + (fits ? "all layers are" : "not all layers are") +
-                " on the SMs of the " + answer.chip + " at once\n\n";
-  if (fits) {
-    const auto& [plan, time] = *answer.planned;
-    const std::string text = to_string(TrainingPlan(plan));
-    cells.insert(cells.end(),
-                 {text, significant(time.us, 6), significant(time.low_us, 6), significant(time.high_us, 6), ""});
-    report.text += "sequence  " + fixed(time.us, 0) + " us (95 %: " + fixed(time.low_us, 0) + " to " +
-                   fixed(time.high_us, 0) + ")\nplan      " + text + '\n';
-  } else {
-    cells.insert(cells.end(), {"", "", "", "", answer.planned.why()});
-    report.text += "why       " + answer.planned.why() + '\n';
-  }
-  if (answer.next_hidden > 0) {
-    report.text += "next      H=" + std::to_string(answer.next_hidden) + " is not: " + answer.why_not_next + '\n';
-  }
-  report.csv.rows.push_back(std::move(cells));
-  return report;
-}
 
 // A row of CSV for each part, and the total's.
 Report report_of(const WholeNetworkAnswer& answer) {

@@ -23,7 +23,6 @@ Report report_of(const PredictAnswer& answer);
 Report report_of(std::span<const FitAnswer> answers);
 Report report_of(std::span<const PredictAnswer> answers);
 // A row of CSV for each part, and the total's.
-Report report_of(const StackFit& answer);
 Report report_of(const WholeNetworkAnswer& answer);
 
 }  // namespace onchip

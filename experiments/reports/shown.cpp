@@ -90,6 +90,11 @@ Shown shown(const TrainingCase& answer) {
   if (answer.planned) {
     take_prediction(of, answer.planned->prediction);
   }
+  if (answer.otherwise) {
+    const double us = answer.otherwise->prediction.step_us;
+    of.more.push_back({"otherwise, us", fixed(us, 3), us});
+    of.more.push_back({"otherwise", way_text(std::get<DenseTrainingPlan>(answer.otherwise->plan))});
+  }
   return of;
 }
 

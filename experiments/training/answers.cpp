@@ -76,10 +76,23 @@ bool asks_training(const Options& options) {
   return trains;
 }
 
-void refuse_stack(const Options& options) {
-  if (read_stack(options)) {
-    throw InputError("--layers, --bidirectional and --input need --mode train here: the answer is of one layer");
+Configuration read_stack_configuration(const Options& options, bool needs_hidden) {
+  std::vector<std::string> of_layer = names_of({plan_options()});
+  of_layer.insert(of_layer.end(), {"density", "mask", "weights", "compile"});
+  options.refuse(of_layer, "is of one layer: a stack that is on the chip at once is dense");
+  Configuration configuration =
+      read_configuration(options, needs_hidden, /*takes_all_families=*/false, /*takes_plan=*/false);
+  configuration.network.density = 1;
+  return configuration;
+}
+
+AskedTraining read_stack_to_run(const Options& options, const Stack& stack) {
+  AskedTraining asked{training_of(read_stack_configuration(options, /*needs_hidden=*/true), stack), "", 1, {}};
+  asked.constraints.stash = Stash::none;
+  if (const std::string plan = options.text("plan"); !plan.empty() && plan != "auto") {
+    asked.constraints.plan = parse_training_plan(plan);
   }
+  return asked;
 }
 
 AskedTraining read_training(const Options& options) {
@@ -177,13 +190,24 @@ Report report_of(const TrainingAnswer& answer) {
   return {text + '\n' + to_string(plan) + '\n', csv, to_json(answer)};
 }
 
+namespace {
+
+std::string otherwise_text(const TrainingCase& answer) {
+  return answer.otherwise ? "otherwise  " + time_text(answer.otherwise->prediction) + ", " +
+                                way_text(std::get<DenseTrainingPlan>(answer.otherwise->plan)) + '\n'
+                          : "";
+}
+
+}  // namespace
+
 std::string to_text(const TrainingCase& answer) {
   if (!answer.planned) {
-    return describe(answer) + "\n\ndoes not fit: " + answer.planned.why() + '\n';
+    return describe(answer) + "\n\ndoes not fit: " + answer.planned.why() + '\n' + otherwise_text(answer);
   }
   const TrainingPrediction& prediction = answer.planned->prediction;
-  return describe(answer) + "\n\n" + explain(prediction.footprint) + "\niteration  " + time_text(prediction) + '\n' +
-         memory_text(prediction) + "plan       " + to_string(answer.planned->plan) + '\n';
+  return describe(answer) + "\n\n" + explain(prediction.footprint) +
+         (answer.is_resident ? "\nsequence   " : "\niteration  ") + time_text(prediction) + '\n' +
+         memory_text(prediction) + "plan       " + to_string(answer.planned->plan) + '\n' + otherwise_text(answer);
 }
 
 Report report_of(const TrainingFit& fit) {
@@ -195,7 +219,9 @@ Report report_of(const TrainingFit& fit) {
     report.csv.rows.front().push_back(std::to_string(limit.largest));
   }
   if (!fit.limits.empty()) {
-    report.text += "\nWeights stay on the chip in both passes up to these, each alone:\n" + to_aligned(limits);
+    report.text += fit.answer.is_resident ? "\nAll layers are on the SMs at once up to these, each alone:\n"
+                                          : "\nWeights stay on the chip in both passes up to these, each alone:\n";
+    report.text += to_aligned(limits);
   }
   if (fit.to_fit) {
     std::string remedies;

@@ -22,9 +22,11 @@ struct AskedTraining {
 };
 // Whether --mode says so. Throws InputError for options that a training has not, or that need it.
 bool asks_training(const Options& options);
-// Of a verb that asks about layers and directions of trainings alone.
-void refuse_stack(const Options& options);
+// Of a stack without gradients, whose plan is another's.
+Configuration read_stack_configuration(const Options& options, bool needs_hidden);
 AskedTraining read_training(const Options& options);
+// Of a stack without gradients, with a plan where one is given.
+AskedTraining read_stack_to_run(const Options& options, const Stack& stack);
 // Of a row with cell, hidden, batch, precision and, if wanted, steps, input, density, mask, seed, plan_forward and
 // plan_backward, which are the fields of constraints.
 AskedTraining read_training_row(const CsvReader& file, std::size_t row);

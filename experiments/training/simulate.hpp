@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulate --mode train: the recurrences of a training step, replayed.
+// simulate --mode train and --layers: the recurrences of a training step, and of a stack without gradients, replayed.
 #pragma once
 
 #include "experiments/command/options.hpp"

@@ -60,6 +60,7 @@ int run_fit(const Options& options) {
       read_questions(options, read_chip(options),
                      {.hidden = false,
                       .checkpoints = true,
+                      .stacks = true,
                       .recurrent = {network_options(), plan_options(), granule_option(), fit_options(),
                                     whole_network_options(), training_options()}});
   const Question& question = questions.front();
@@ -67,11 +68,6 @@ int run_fit(const Options& options) {
   if (step == nullptr) {
     refuse_beside(options, "mode", {fit_options()});
     return std::visit([&](const auto& of) { return write(output, fit(of)); }, question);
-  }
-  if (const std::optional<Stack> stack = read_stack(options)) {
-    options.refuse({"density", "mask", "weights", "plan", "family", "tier", "compile"},
-                   "is of one layer: a stack that is on the chip at once is dense");
-    return write(output, fit(*step, *stack));
   }
   const Chip& chip = step->chip.chip;
   const std::string compiler = deciding_compiler(chip, options.flag("compile"));

@@ -21,6 +21,10 @@ std::vector<Question> read_questions(const Options& options, const ChipFile& chi
     question.granule = granule;
     return {question};
   }
+  if (needs.stacks && read_stack(options)) {
+    options.refuse({"plan"}, "is of one network: a stack that is on the chip at once has the fastest");
+    return {stack_question(chip, read_stack_configuration(options, needs.hidden), *read_stack(options), granule)};
+  }
   std::vector<Question> questions;
   for (Configuration& configuration :
        needs.checkpoints ? read_configurations(options, needs.hidden, needs.all_families)

@@ -18,6 +18,7 @@ struct QuestionNeeds {
   bool hidden = true;                  // a size of recurrent networks, or a file; else the largest may be asked for
   bool all_families = false;           // libraries' too, and --plan all
   bool checkpoints = false;            // each tensor of --weights where several can be meant
+  bool stacks = false;                 // --layers asks about a stack that is on the SMs at once
   std::vector<OptionGroup> recurrent;  // options that have no meaning beside --network
 };
 // A feed-forward network by --network, a training by --mode train, else a step of a recurrent network. Throws

@@ -673,15 +673,9 @@ int simulate_one(const Options& options, const ChipFile& chip, const SimulationO
 }
 
 std::vector<OptionGroup> simulate_options() {
-  return {chip_options(),
-          network_options(),
-          plan_options(),
-          whole_plan_option(),
-          file_options(),
-          training_options(),
-          feed_forward_options({"images"}),
-          simulator_options(),
-          output_options()};
+  return {chip_options(),      network_options(),       plan_options(),     whole_plan_option(),
+          file_options(),      whole_network_options(), training_options(), feed_forward_options({"images"}),
+          simulator_options(), output_options()};
 }
 
 int run_simulate(const Options& options) {
@@ -692,6 +686,10 @@ int run_simulate(const Options& options) {
   if (asks_training(options)) {
     refuse_beside(options, "mode", {file_options()}, {});
     return simulate_training(options, read_chip(options), read_training(options), read_simulation(options));
+  }
+  if (const std::optional<Stack> stack = read_stack(options)) {
+    refuse_beside(options, "layers", {file_options()}, {});
+    return simulate_training(options, read_chip(options), read_stack_to_run(options, *stack), read_simulation(options));
   }
   if (!options.given("trace") && options.given("configurations")) {
     return simulate_many(options);

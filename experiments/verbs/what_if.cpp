@@ -9,7 +9,6 @@
 #include "experiments/reports/recurrent_report.hpp"
 #include "experiments/reports/target_report.hpp"
 #include "experiments/reports/what_if_report.hpp"
-#include "experiments/training/answers.hpp"
 #include "experiments/verbs/question.hpp"
 
 namespace onchip {
@@ -42,12 +41,10 @@ int run_what_if(const Options& options) {
   Output output(options);
   const Question base = read_questions(options, is_backwards ? read_chip(options) : read_base_chip(options),
                                        {.hidden = false,
+                                        .stacks = true,
                                         .recurrent = {network_options(), plan_options(), granule_option(),
                                                       whole_network_options(), training_options()}})
                             .front();
-  if (std::holds_alternative<RecurrentQuestion>(base)) {
-    refuse_stack(options);
-  }
   const auto write_answer = [&](const char* doing, const auto& answer_of) {
     return std::visit(
         [&](const auto& of) {

@@ -55,7 +55,7 @@ std::vector<double> DrawnStream::expected() const {
                             .batch = size.batch,
                             .steps = steps,
                             .cell = size.cell},
-                           in)
+                           in, /*has_gradients=*/false)
             .y;
   }
   return y;

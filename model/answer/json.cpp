@@ -72,25 +72,6 @@ Json stack_json(const Found<PlannedStack>& planned) {
 
 }  // namespace
 
-Json to_json(const StackFit& answer) {
-  const Recurrent& network = answer.network;
-  Json json{{"chip", answer.chip},
-            {"network",
-             {{"cell", info(network.cell).name},
-              {"hidden", network.hidden},
-              {"batch", network.batch},
-              {"steps", network.steps},
-              {"precision", info(network.precision).name},
-              {"layers", answer.stack.layers},
-              {"input", answer.stack.columns(network, 0)}}},
-            {"fits", answer.is_yes()},
-            {"stack", stack_json(answer.planned)}};
-  if (answer.next_hidden > 0) {
-    json["next"] = {{"hidden", answer.next_hidden}, {"fits", false}, {"why", answer.why_not_next}};
-  }
-  return versioned(json);
-}
-
 Json to_json(const WholeNetworkAnswer& answer) {
   const auto times = [](const SequencePart& part) -> Json {
     return {{"us", rounded(part.us)}, {"interval_us", {rounded(part.low_us), rounded(part.high_us)}}};

@@ -25,7 +25,6 @@ inline Json to_json(const RecurrentCase& answer) {
 }
 Json to_json(const FitAnswer& answer);
 Json to_json(const PredictAnswer& answer);
-Json to_json(const StackFit& answer);
 Json to_json(const WholeNetworkAnswer& answer);  // as of one layer, with "sequence"
 
 // ---- of every workload ----------------------------------------------------------------------------------------------

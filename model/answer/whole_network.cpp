@@ -65,55 +65,6 @@ std::vector<SequencePart> sequence_parts(const Chip& chip, const Recurrent& netw
   return parts;
 }
 
-namespace {
-
-Found<PlannedStack> all_at_once(const Chip& chip, const Recurrent& network, const Stack& stack) {
-  const Training whole{network, stack};
-  if (std::string lacks = what_lacks_stack(chip, whole); !lacks.empty()) {
-    return Found<PlannedStack>::nothing(std::move(lacks));
-  }
-  if (stack.layers > kMostLayersAtOnce) {
-    return Found<PlannedStack>::nothing("at most " + std::to_string(kMostLayersAtOnce) +
-                                        " layers are on the SMs at once");
-  }
-  const auto ranked = rank_recurrences(chip, size_of(whole), false, 1, 1, stack.layers);
-  if (!ranked) {
-    return Found<PlannedStack>::nothing(ranked.why());
-  }
-  const DenseTrainingPlan plan{.stash = Stash::none, .forward = ranked->front(), .backward = {}};
-  return PlannedStack{plan, onchip::predict(chip, whole, plan).iteration};
-}
-
-}  // namespace
-
-StackFit fit(const RecurrentQuestion& question, const Stack& stack) {
-  const Chip& chip = question.chip.chip;
-  StackFit answer{.chip = chip.name, .network = question.configuration.network, .stack = stack};
-  if (answer.network.hidden > 0) {
-    answer.planned = all_at_once(chip, answer.network, stack);
-    return answer;
-  }
-  const auto of = [&](int granules) {
-    Recurrent network = answer.network;
-    network.hidden = granules * question.granule;
-    return all_at_once(chip, network, stack);
-  };
-  int fitting = 0, beyond = 1;
-  while (beyond * question.granule <= kMaxHidden && of(beyond)) {
-    fitting = beyond;
-    beyond *= 2;
-  }
-  while (beyond - fitting > 1) {
-    const int middle = fitting + (beyond - fitting) / 2;
-    (of(middle) ? fitting : beyond) = middle;
-  }
-  answer.network.hidden = std::max(1, fitting) * question.granule;
-  answer.planned = of(std::max(1, fitting));
-  answer.next_hidden = fitting > 0 ? beyond * question.granule : 0;
-  answer.why_not_next = fitting > 0 ? of(beyond).why() : "";
-  return answer;
-}
-
 WholeNetworkAnswer predict(const RecurrentQuestion& question, const Stack& stack) {
   WholeNetworkAnswer answer{predict(question), stack, {}, {.name = "total"}};
   const PlannedNetwork& planned = answer.of_layer.answer.planned;

@@ -64,18 +64,4 @@ struct WholeNetworkAnswer {
 // Throws InputError for a library's plan: its step may include the input product.
 WholeNetworkAnswer predict(const RecurrentQuestion& question, const Stack& stack);
 
-// Whether all layers of a dense stack may be on the SMs at once.
-struct StackFit {
-  std::string chip;
-  Recurrent network;  // of the hidden size that was asked for; of 0, of the largest that fits
-  Stack stack;
-  Found<PlannedStack> planned = Found<PlannedStack>::nothing("");  // the fastest plan of that kind
-  int next_hidden = 0;  // beside the largest: the next granule, which does not fit
-  std::string why_not_next = {};
-
-  bool is_yes() const { return static_cast<bool>(planned); }
-};
-// The largest is a multiple of the question's granule.
-StackFit fit(const RecurrentQuestion& question, const Stack& stack);
-
 }  // namespace onchip

@@ -98,7 +98,11 @@ struct Given {
 
   Stack& of_stack() { return stack ? *stack : stack.emplace(); }
   bool is_backwards() const { return !targets.empty() || !vary.empty() || !prices.empty(); }
+  // Whether layers are to be on the SMs at once; a prediction is of the whole network.
+  bool is_of_stack(unsigned of) const { return of == kOfRecurrent && stack && (asked == "fit" || asked == "what_if"); }
 };
+
+constexpr std::string_view kOneLayer = "is of one layer: a stack that is on the chip at once is dense";
 
 unsigned workload_of(const Json& question) {
   const Json mode = question.value("mode", Json("inference"));
@@ -194,6 +198,16 @@ Given read_question(const Json& question, unsigned of) {
   if (!(images.alive >= 0 && images.alive <= 1)) {
     throw InputError("question: alive: found " + format_number(images.alive) + ": expected a share from 0 to 1");
   }
+  if (given.is_of_stack(of)) {
+    for (const char* name : {"plan", "constraints", "mask", "rows"}) {
+      if (question.contains(name)) {
+        throw InputError("question: '" + std::string(name) + "' " + std::string(kOneLayer));
+      }
+    }
+    if (!question.value("network", Json::object()).contains("density")) {
+      configuration.network.density = 1;
+    }
+  }
   return given;
 }
 
@@ -206,7 +220,8 @@ Question question_of(const ChipFile& chip, const Given& given, unsigned of) {
   if (of == kOfTraining) {
     return TrainingQuestion{chip, given.configuration, given.stack.value_or(Stack{}), given.training, given.granule};
   }
-  return RecurrentQuestion{chip, given.configuration, given.granule};
+  return given.is_of_stack(of) ? Question(stack_question(chip, given.configuration, *given.stack, given.granule))
+                               : RecurrentQuestion{chip, given.configuration, given.granule};
 }
 
 Json ask_stream(const Chip& chip, const Json& question, const Given& given) {
@@ -252,8 +267,11 @@ void check_question(const Given& given, unsigned of) {
   if (of == kOfRecurrent && (asked == "fit" || asked == "what_if")) {
     check_is_on_chip(given.configuration.family());
   }
-  if (given.stack && of == kOfRecurrent && asked != "predict") {
-    throw InputError("question: layers, bidirectional and input are of predict, not of " + in_quotes(asked));
+  if (given.is_of_stack(of) && given.configuration.network.density != 1) {
+    throw InputError("question: a density " + std::string(kOneLayer));
+  }
+  if (given.stack && of == kOfRecurrent && asked == "rank") {
+    throw InputError("question: layers, bidirectional and input are of predict, fit and what_if, not of 'rank'");
   }
 }
 

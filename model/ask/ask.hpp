@@ -13,9 +13,9 @@
 //
 // Mask and seed are of a generated mask; where a matrix is given it has the density, too. Rows that are "expected" have
 // the lengths that are expected of a random mask: no mask is generated, and a longer row of it may change the plan.
-// Layers, bidirectional and input ask predict for a whole network; with "streams": 1 for one that stays on the chip, of
-// which a request of one step is predicted (model/answer/stream.hpp). Set changes the chip that is asked about; what_if
-// compares both.
+// Layers, bidirectional and input ask predict for a whole network, fit and what_if for a stack whose layers are on the
+// SMs at once; with "streams": 1 predict for a stack that stays on the chip, of which a request is one step
+// (model/answer/stream.hpp). Set changes the chip that is asked about; what_if compares both.
 // Target, vary and price ask what_if for the least of the chip that reaches the target.
 //
 // What is left out is as in the commands: relu, batch 4, density 0.3, fp16, 256 steps; fit, what_if and sweep without a

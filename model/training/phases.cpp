@@ -163,6 +163,10 @@ std::vector<Phase> phases_of(const Training& training, const TrainingPlan& plan)
       plan);
 }
 
+double recurrence_steps(const Recurrent& network, const Phase& phase) {
+  return network.steps + phase.times * (std::get<RecurrencePlan>(phase.how).layers - 1.0);
+}
+
 std::string how_text(const Phase& phase) {
   return std::visit(
       []<typename How>(const How& how) {

@@ -75,6 +75,8 @@ struct Phase {
 };
 
 std::vector<Phase> phases_of(const Training& training, const TrainingPlan& plan);
+// Of a dense recurrence: of a stack, until its last layer has ended, in every chunk.
+double recurrence_steps(const Recurrent& network, const Phase& phase);
 std::string how_text(const Phase& phase);  // its plan, or its size
 
 }  // namespace onchip

@@ -60,6 +60,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   constexpr int kMostSubBatches = 64, kMostOfSubBatch = 64;
   const int sms = static_cast<int>(chip.sm_count) / share;
   const auto shared_bytes = static_cast<std::size_t>(chip.smem_bytes_per_block.value);
+  const auto registers = static_cast<int>(chip.registers_per_block);
   const bool has_clusters = chip.cluster_sms >= 4;
   struct Priced {
     RecurrencePlan plan;
@@ -73,7 +74,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
     plan.interleaved = layers > 0 && items_of_thread(shape.samples, plan) > 1 ? 1 : 0;
     plan.ahead = steps_ahead(size, plan, is_backward);
     plan.poll_delay = poll_delay(size, plan, is_backward);
-    const Found<RecurrencePlan> fitting = with_room(size, plan, is_backward, sms, shared_bytes);
+    const Found<RecurrencePlan> fitting = with_room(size, plan, is_backward, sms, shared_bytes, registers);
     if (!fitting) {
       refusal = refusal.empty() ? fitting.why() : refusal;
       return;
@@ -127,9 +128,11 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
   };
   constexpr std::array<int, 2> kTrained{16, 32};
   constexpr std::array<int, 3> kUnits{16, 24, 32};
-  // Of more than 16 units on an SM, no more weights were measured: too many are in shared memory.
-  constexpr std::int64_t kMostWeights = 200 << 10;
-  const auto weights = [&](int units) { return std::int64_t{2} * info(size.cell).gates * size.hidden * units; };
+  // Of more than 16 units on an SM, no more weights were measured: too many are in shared memory. Of an SM that has
+  // more shared memory than any has, as many more.
+  constexpr double kMostWeights = 200 << 10, kMostShared = 227 << 10;
+  const double most_weights = kMostWeights * std::max(1.0, chip.smem_bytes_per_block / kMostShared);
+  const auto weights = [&](int units) { return 2.0 * info(size.cell).gates * size.hidden * units; };
   // Of several launches only where fewer have no room or little, for the states of all samples of a launch are in
   // shared memory.
   constexpr int kManySamples = 1024;
@@ -139,7 +142,7 @@ Found<std::vector<RecurrencePlan>> rank_recurrences(const Chip& chip, const Trai
     for (const int split : {1, 2, 4}) {
       if (split == 1 || (is_backward && has_clusters)) {
         for (const int units : layers > 0 ? std::span<const int>(kUnits) : std::span<const int>(kTrained)) {
-          if (units <= 16 || weights(units) <= kMostWeights) {
+          if (units <= 16 || weights(units) <= most_weights) {
             consider_all(launches, split, units);
           }
         }
@@ -232,22 +235,27 @@ Found<DenseTrainingPlan> choose_dense(const Chip& chip, const TrainingSize& size
   return DenseTrainingPlan{stash, *forward, *backward, share > 1};
 }
 
-// Of a stack without a stash, the best of step by step and of each number of layers that may be on the SMs at once.
+// Of a stack without a stash, with so many layers on the SMs at once.
+Found<DenseTrainingPlan> choose_at_once(const Chip& chip, const Training& training, int layers) {
+  const auto ranked = rank_recurrences(chip, size_of(training), false, 1, 1, layers);
+  return ranked ? Found(DenseTrainingPlan{.stash = Stash::none, .forward = ranked->front(), .backward = {}})
+                : Found<DenseTrainingPlan>::nothing(ranked.why());
+}
+
+// The best of step by step and of each number of layers that may be on the SMs at once.
 Found<DenseTrainingPlan> choose_stack(const Chip& chip, const Training& training) {
-  const TrainingSize size = size_of(training);
   Found<DenseTrainingPlan> best = Found<DenseTrainingPlan>::nothing("");
   double least_us = 0;
-  if (size.batch <= kMostOfSingleStep) {
+  if (training.network.batch <= kMostOfSingleStep) {
     best = DenseTrainingPlan{.stash = Stash::none, .forward = {}, .backward = {}, .stepwise = true};
     least_us = predict(chip, training, *best).iteration.us;
   }
   for (int layers = 1; layers <= std::min(training.stack.layers, kMostLayersAtOnce); ++layers) {
-    const auto ranked = rank_recurrences(chip, size, false, 1, 1, layers);
-    if (!ranked) {
-      return best ? best : Found<DenseTrainingPlan>::nothing(ranked.why());
+    const Found<DenseTrainingPlan> plan = choose_at_once(chip, training, layers);
+    if (!plan) {
+      return best ? best : plan;
     }
-    const DenseTrainingPlan plan{.stash = Stash::none, .forward = ranked->front(), .backward = {}};
-    const double us = predict(chip, training, plan).iteration.us;
+    const double us = predict(chip, training, *plan).iteration.us;
     if (!best || us < least_us) {
       best = plan;
       least_us = us;
@@ -300,13 +308,14 @@ std::string what_lacks(const Chip& chip, const Training& training) {
   return has_tensor_cores(chip) ? "" : "the " + chip.name + " has no tensor cores for these kernels";
 }
 
-}  // namespace
-
+// Why it has no plan without a stash, or nothing.
 std::string what_lacks_stack(const Chip& chip, const Training& training) {
   return training.mask                  ? "with a mask, training keeps the gates"
          : training.stack.bidirectional ? "a stack without a stash has one direction"
                                         : what_lacks(chip, training);
 }
+
+}  // namespace
 
 Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward) {
   return choose_sparse_recurrence(chip, size_of(training), training.network.precision, *training.mask, is_backward);
@@ -327,6 +336,19 @@ Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, S
     return Found<TrainingPlan>::nothing("with a mask, training keeps the gates");
   }
   return training.mask ? found(choose_sparse(chip, training, stash)) : found(choose_dense(chip, training, stash));
+}
+
+Found<TrainingPlan> choose_resident(const Chip& chip, const Training& training) {
+  const int layers = training.stack.layers;
+  std::string lacks = what_lacks_stack(chip, training);
+  if (lacks.empty() && layers > kMostLayersAtOnce) {
+    lacks = "at most " + std::to_string(kMostLayersAtOnce) + " layers are on the SMs at once";
+  }
+  if (!lacks.empty()) {
+    return Found<TrainingPlan>::nothing(std::move(lacks));
+  }
+  const Found<DenseTrainingPlan> plan = choose_at_once(chip, training, layers);
+  return plan ? Found<TrainingPlan>(*plan) : Found<TrainingPlan>::nothing(plan.why());
 }
 
 Found<std::vector<TrainingPlan>> rank_on_chip(const Chip& chip, const Training& training, Stash stash,
@@ -366,7 +388,8 @@ RecurrencePlan refitted(const Chip& chip, const Training& training, const Recurr
     return plan;
   }
   return with_room(size_of(training), plan, is_backward, static_cast<int>(chip.sm_count),
-                   static_cast<std::size_t>(chip.smem_bytes_per_block.value))
+                   static_cast<std::size_t>(chip.smem_bytes_per_block.value),
+                   static_cast<int>(chip.registers_per_block))
       .value_or_throw();
 }
 

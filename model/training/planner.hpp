@@ -26,9 +26,6 @@ Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Trainin
                                                  const SparseMatrix& w_hh, bool is_backward);
 Found<SparseRecurrence> choose_sparse_recurrence(const Chip& chip, const Training& training, bool is_backward);
 
-// Why a training has no plan without a stash, or nothing.
-std::string what_lacks_stack(const Chip& chip, const Training& training);
-
 // The fastest plan whose weights stay on the chip in both passes; without a stash the one whose layers are on the chip
 // at once or one after another, as it takes less time. Directions are beside each other in both passes, or in none.
 // Nothing also where the cell, the type or, with a mask, more than one layer and direction has no kernels.
@@ -37,6 +34,9 @@ Found<TrainingPlan> choose_on_chip(const Chip& chip, const Training& training, S
 // That plan, and the next best: `most` at most. Of a sparse training, that one.
 Found<std::vector<TrainingPlan>> rank_on_chip(const Chip& chip, const Training& training, Stash stash,
                                               std::size_t most);
+
+// The fastest without a stash that has all layers of the stack on the SMs at once.
+Found<TrainingPlan> choose_resident(const Chip& chip, const Training& training);
 
 // Fields of a plan's passes in words, "sub_batches=2 warps=16"; "" for a pass without any.
 struct PassFields {

@@ -71,9 +71,8 @@ PhasePrice price_of_recurrence(const Chip& chip, const Training& training, const
     const auto& dense = std::get<RecurrencePlan>(phase.how);
     const double weights =
         dense.batch_groups * (2 * dense.layers - 1) * gates * network.hidden * network.hidden * element_bytes(network);
-    const double steps =
-        network.steps + phase.times * (dense.layers - 1.0);  // of a stack, until the last layer has begun
-    price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward), steps),
+    price = plus(of(recurrence_price(chip, size_of(training, phase.layer), dense, is_backward),
+                    recurrence_steps(network, phase)),
                  phase.times * (chip.library_node_seconds + weights / chip.library_l2_bytes_per_second) +
                      (phase.times - 1) * chip.library_node_seconds);  // and an empty ring
   }

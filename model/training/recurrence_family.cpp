@@ -36,7 +36,7 @@ void check(const Recurrent& network, const RecurrencePlan& plan) {
 }
 
 Footprint footprint(const Chip& chip, const RecurrencePlan& plan, const RecurrenceShape& shape, int directions) {
-  const auto [others, most] = recurrence_registers(shape, plan);
+  const auto [others, most] = recurrence_registers(shape, plan, static_cast<int>(chip.registers_per_block));
   Footprint need;
   const double weights = kRegistersOfTile * (shape.tiles - plan.shared_tiles);
   need[Resource::registers] = {others + weights, 1.0 * most, weights};
@@ -60,6 +60,7 @@ Price price(const Chip& chip, const RecurrenceGeometry& geometry) {
 void for_each_candidate(const Chip& chip, const Recurrent& network, const RowProfile&, const Constraints& constraints,
                         const Consider<RecurrencePlan>& consider) {
   const TrainingSize size = training_size(network);
+  const int registers = static_cast<int>(chip.registers_per_block);
   const auto offer = [&](RecurrencePlan plan) {
     for (const Field<RecurrencePlan>& field : fields(plan)) {
       if (const FixedField* const fixed = constraints.find(field.name)) {
@@ -67,12 +68,12 @@ void for_each_candidate(const Chip& chip, const Recurrent& network, const RowPro
       }
     }
     try {
-      plan = with_shared_tiles(size, plan, false);
+      plan = with_shared_tiles(size, plan, false, registers);
     } catch (const InputError&) {  // no kernel has what is fixed
       return;
     }
     const RecurrenceShape shape = recurrence_shape(size, plan, false);
-    const auto [others, most] = recurrence_registers(shape, plan);
+    const auto [others, most] = recurrence_registers(shape, plan, registers);
     const int lacking =
         others + kRegistersOfTile * (shape.tiles - plan.shared_tiles) + constraints.spare_registers - most;
     plan.shared_tiles = std::clamp(plan.shared_tiles + (lacking + kRegistersOfTile - 1) / kRegistersOfTile,

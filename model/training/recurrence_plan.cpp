@@ -31,8 +31,6 @@ constexpr std::array kFields{
     number<&RecurrencePlan::layers>("layers", 1, kMostLayersAtOnce).usually(1),
     number<&RecurrencePlan::interleaved>("interleaved", 0, 1).usually(0)};
 
-constexpr int kRegisters = 65536;
-
 constexpr int ceil_divide(std::int64_t value, std::int64_t by) {
   return static_cast<int>((value + by - 1) / by);
 }
@@ -43,14 +41,14 @@ std::span<const Field<RecurrencePlan>> fields(const RecurrencePlan&) {
   return kFields;
 }
 
-RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const RecurrencePlan& plan) {
+RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const RecurrencePlan& plan, int registers) {
   const int sums = 4 * shape.row_tiles * shape.sample_tiles;
   const int chains = shape.row_tiles * shape.sample_tiles <= 2 ? 4 / (shape.row_tiles * shape.sample_tiles) : 1;
   // A unit's samples of a thread beyond the second: 12 at the median of 22 drawn passes that have them, NVRTC 13.0 for
   // sm_90. More would leave registers unused in half of them; the compiler's word corrects the others.
   const int items = items_of_thread(shape.samples, plan);
   return {56 + sums * chains + 4 * plan.loads_in_flight + 12 * std::max(0, items - 2),
-          std::min(255, kRegisters / shape.threads)};
+          std::min(255, registers / shape.threads)};
 }
 
 RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward) {
@@ -120,18 +118,18 @@ RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan&
   return shape;
 }
 
-RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward) {
+RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int registers) {
   constexpr int kTileRegisters = 4;
   plan.shared_tiles = 0;
   const RecurrenceShape in_registers = recurrence_shape(size, plan, is_backward);
-  const auto [others, most] = recurrence_registers(in_registers, plan);
+  const auto [others, most] = recurrence_registers(in_registers, plan, registers);
   plan.shared_tiles = std::clamp(in_registers.tiles - (most - others) / kTileRegisters, 0, in_registers.tiles);
   return plan;
 }
 
 Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
-                                std::size_t shared_bytes) {
-  plan = with_shared_tiles(size, plan, is_backward);
+                                std::size_t shared_bytes, int registers) {
+  plan = with_shared_tiles(size, plan, is_backward, registers);
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   const auto lacks = [&](std::int64_t takes, const std::string& what, std::int64_t has) {
     return Found<RecurrencePlan>::nothing((size.cell == Cell::lstm ? "an LSTM of " : "a GRU of ") +
@@ -145,7 +143,7 @@ Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, b
         plan.layers == 1 ? "SMs to train on the chip" : "SMs for " + std::to_string(plan.layers) + " layers at once",
         sms);
   }
-  if (const auto [others, most] = recurrence_registers(shape, plan); others > most) {
+  if (const auto [others, most] = recurrence_registers(shape, plan, registers); others > most) {
     return lacks(others, "registers of a thread", most);
   }
   if (shape.shared_bytes > shared_bytes) {

@@ -74,19 +74,22 @@ struct RecurrenceShape {
 // Throws InputError for a plan that the kernel does not have.
 RecurrenceShape recurrence_shape(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward);
 
-// Registers of a thread: what a kernel without a tile of weights needs, and what there is; the compiler has the last
-// word.
+inline constexpr int kRegistersOfSm = 65536;  // of every chip that there is
+// Registers of a thread: what a kernel without a tile of weights needs, and what there is, of `registers` of an SM; the
+// compiler has the last word.
 struct RecurrenceRegisters {
   int others = 0, most = 0;
 };
-RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const RecurrencePlan& plan);
+RecurrenceRegisters recurrence_registers(const RecurrenceShape& shape, const RecurrencePlan& plan,
+                                         int registers = kRegistersOfSm);
 
 // The plan with as many tiles in shared memory as registers have no room for. Throws InputError for a plan that the
 // kernel does not have.
-RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward);
+RecurrencePlan with_shared_tiles(const TrainingSize& size, RecurrencePlan plan, bool is_backward,
+                                 int registers = kRegistersOfSm);
 // The same; or nothing, with what it takes and what there is, where that has no room on so many SMs with so many bytes
 // of shared memory a block.
 Found<RecurrencePlan> with_room(const TrainingSize& size, RecurrencePlan plan, bool is_backward, int sms,
-                                std::size_t shared_bytes);
+                                std::size_t shared_bytes, int registers = kRegistersOfSm);
 
 }  // namespace onchip

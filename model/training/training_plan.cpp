@@ -116,6 +116,13 @@ std::string why_no_replay(const Stack& stack) {
                                         : "";
 }
 
+std::string way_text(const DenseTrainingPlan& plan) {
+  const int layers = plan.forward.layers;
+  return plan.stepwise ? "a launch for each step of a layer"
+         : layers == 1 ? "one layer at a time"
+                       : std::to_string(layers) + " layers on the SMs at once";
+}
+
 std::vector<LayerGroup> layer_groups(int layers, const DenseTrainingPlan& plan) {
   std::vector<LayerGroup> groups;
   for (int first = 0; first < layers; first += plan.forward.layers) {

@@ -115,6 +115,8 @@ struct LayerGroup {
   int first = 0, layers = 1;
 };
 std::vector<LayerGroup> layer_groups(int layers, const DenseTrainingPlan& plan);
+// "4 layers on the SMs at once", "one layer at a time", "a launch for each step of a layer"
+std::string way_text(const DenseTrainingPlan& plan);
 inline constexpr int kMostOfSingleStep = 64;  // samples of a launch that is a step
 
 // Throws InputError for a plan that is not of this training, or that no kernel can be built from. What comes in as text

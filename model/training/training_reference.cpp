@@ -89,7 +89,7 @@ Array gru_gradient(Layer& l, Index t, const Array& dh) {
 
 }  // namespace
 
-TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in) {
+TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in, bool has_gradients) {
   const bool is_lstm = size.cell == Cell::lstm;
   const Index hidden = size.hidden, batch = size.batch, steps = size.steps, rows = steps * batch;
   const Index units = info(size.cell).gates * hidden;
@@ -132,6 +132,15 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
     keep_ended(t, l.state(l.h, t), l.state(l.h, t + 1));
   }
 
+  TrainingResult result;
+  result.y = values(turned(l.h.bottomRows(rows), false));
+  result.hn = values(l.h.bottomRows(batch));
+  if (is_lstm) {
+    result.cn = values(l.c.bottomRows(batch));
+  }
+  if (!has_gradients) {
+    return result;
+  }
   Array dh = matrix("dhn", in.dhn, batch, hidden), dc = matrix("dcn", in.dcn, batch, hidden);
   for (Index t = steps - 1; t >= 0; --t) {
     const Array last_dh = dh, last_dc = dc;
@@ -144,18 +153,13 @@ TrainingResult training_reference(const TrainingSize& size, const TrainingInput&
     keep_ended(t, last_dc, dc);
     keep_ended(t, last_dh, dh);
   }
-  TrainingResult result{.y = values(turned(l.h.bottomRows(rows), false)),
-                        .hn = values(l.h.bottomRows(batch)),
-                        .cn = {},
-                        .dx = values(turned(l.dgates * w_ih, false)),
-                        .dw_ih = values(l.dgates.transpose() * x),
-                        .dw_hh = values(l.dproducts.transpose() * l.h.topRows(rows)),
-                        .db = values(l.dgates.colwise().sum()),
-                        .db_hh = values(l.dproducts.colwise().sum()),
-                        .dh0 = values(dh.matrix()),
-                        .dc0 = {}};
+  result.dx = values(turned(l.dgates * w_ih, false));
+  result.dw_ih = values(l.dgates.transpose() * x);
+  result.dw_hh = values(l.dproducts.transpose() * l.h.topRows(rows));
+  result.db = values(l.dgates.colwise().sum());
+  result.db_hh = values(l.dproducts.colwise().sum());
+  result.dh0 = values(dh.matrix());
   if (is_lstm) {
-    result.cn = values(l.c.bottomRows(batch));
     result.dc0 = values(dc.matrix());
   }
   return result;

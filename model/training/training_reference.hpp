@@ -48,7 +48,8 @@ struct TrainingResult {
   std::vector<double> dh0, dc0;
 };
 
-// Throws InputError for arrays that are neither empty nor of their size; x and the weights must not be empty.
-TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in);
+// Without gradients y, hn and cn alone. Throws InputError for arrays that are neither empty nor of their size; x and
+// the weights must not be empty.
+TrainingResult training_reference(const TrainingSize& size, const TrainingInput& in, bool has_gradients = true);
 
 }  // namespace onchip

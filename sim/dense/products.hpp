@@ -22,6 +22,7 @@ struct ProductShape {
   int tiles = 0, shared_tiles = 0, tiles_ahead = 0;  // of a warp; of these in shared memory, and on their way at once
   int chains = 1;                                    // independent sums of the same rows and samples
   bool awaits_first = false;                         // the first two groups are looked at, too; else they are there
+  int source_warps = kWarpLanes;                     // that share the spans out; further ones have the same again
 
   int groups() const { return (warp_spans + group_spans - 1) / group_spans; }
 };
@@ -71,7 +72,8 @@ class Products {
 
   void poll(int group) const {
     for (int i = 0; i < group_loads(group); ++i) {
-      const int place = warp_ * shape_.warp_spans + group * shape_.group_spans + i / shape_.sample_tiles;
+      const int place =
+          warp_ % shape_.source_warps * shape_.warp_spans + group * shape_.group_spans + i / shape_.sample_tiles;
       out_.access(Operation::global_load, kStateLoadBytes, state_register(group, i), kNoRegister, [&](int lane) {
         const int sample = i % shape_.sample_tiles * kTileSamples + lane / 4;
         const bool is_there = place < shape_.spans && sample < shape_.samples;

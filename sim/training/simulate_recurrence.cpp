@@ -9,6 +9,7 @@
 #include "sim/machine/warp_writer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,8 @@ constexpr int kSampleBytes = kSpanUnits * kElementBytes;  // of a span
 // Where states begin, [steps][sub-batches][sample tiles][spans][8 samples][32 values]: far from shared memory and all
 // other arrays.
 constexpr std::uint64_t kStates = std::uint64_t{1} << 40;
-constexpr std::uint64_t kSums = std::uint64_t{1} << 24;  // those on their way in a cluster, beyond all shared memory
+constexpr std::int64_t kProgress = std::int64_t{1} << 43;  // how far the layers of a stack are
+constexpr std::uint64_t kSums = std::uint64_t{1} << 24;    // those on their way in a cluster, beyond all shared memory
 
 // What one warp does, sub-batch by sub-batch: products of the state, and with the sums of its items, a unit of a sample
 // each, what lstm_*.cuh, gru_*.cuh, publish.cuh and bias.cuh of kernels/training do: the cell or its derivative, what
@@ -30,7 +32,7 @@ constexpr std::uint64_t kSums = std::uint64_t{1} << 24;  // those on their way i
 class Writer {
  public:
   Writer(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, const ExchangeTimes& cycles,
-         int warp_group, int warp)
+         const LayerRole& role, int warp_group, int warp)
       : size_(size),
         plan_(plan),
         shape_(recurrence_shape(size, plan, is_backward)),
@@ -38,11 +40,16 @@ class Writer {
         is_lstm_(size.cell == Cell::lstm),
         warp_(warp),
         threads_(kWarpLanes * plan.warps),
+        item_threads_(threads_ / plan.units * plan.units),
         items_(plan.units * shape_.samples),
+        thread_items_(items_of_thread(shape_.samples, plan)),
         cycles_(cycles),
+        role_(role),
         group_(warp_group),
-        gates_(is_backward ? 1 : info(size.cell).gates),
-        busy_warps_((shape_.spans + shape_.warp_spans - 1) / shape_.warp_spans) {}
+        gates_(is_backward       ? 1
+               : plan.layers > 1 ? 4
+                                 : info(size.cell).gates),
+        busy_warps_(plan.warps - shape_.source_warps + (shape_.spans + shape_.warp_spans - 1) / shape_.warp_spans) {}
 
   WarpTrace write(int steps, std::vector<RecurrencePart>& parts) {
     parts_ = &parts;
@@ -58,9 +65,15 @@ class Writer {
   }
 
  private:
-  // A thread's items follow one another at a distance of all threads.
-  int rounds() const { return std::max(0, (items_ - warp_ * kWarpLanes + threads_ - 1) / threads_); }
-  int index(int round, int lane) const { return warp_ * kWarpLanes + lane + round * threads_; }
+  // A thread's items follow one another at a distance of all threads that have some.
+  int rounds() const {
+    return plan_.interleaved > 0 ? thread_items_
+                                 : std::max(0, (items_ - warp_ * kWarpLanes + item_threads_ - 1) / item_threads_);
+  }
+  int index(int round, int lane) const {
+    const int thread = warp_ * kWarpLanes + lane;
+    return thread < item_threads_ ? thread + round * item_threads_ : items_;
+  }
   int unit(int i) const { return i % plan_.units; }
   int sample(int i) const { return i / plan_.units; }
   template <typename Address>
@@ -85,14 +98,18 @@ class Writer {
   }
 
   std::int64_t carry(int sub_batch, int i) const {
-    const int of_thread = (items_ + threads_ - 1) / threads_;
-    return partials(2 * plan_.warp_groups).begin + std::int64_t{4} * (sub_batch * of_thread * threads_ + i);
+    return partials(2 * plan_.warp_groups).begin + std::int64_t{4} * (sub_batch * thread_items_ * threads_ + i);
   }
 
   // For the next sub-batch; and that of four steps later from DRAM, a lane for each sector.
   void fetch(int step, int sub_batch, int round) {
     const std::vector<Input> all = inputs();
     out_.integers(5);
+    if (!role_.is_first) {  // a stack's other layers have no products beforehand
+      out_.branch();
+      out_.converge();
+      return;
+    }
     out_.fill(2 * static_cast<int>(all.size()));
     out_.branch();
     out_.fill(2 * static_cast<int>(all.size()));  // addresses
@@ -195,40 +212,76 @@ class Writer {
   }
 
   int rounded(int value) { return out_.operate(Operation::special, value); }  // F2F
+  struct Finished {
+    int h, c;  // of a GRU h again
+    std::vector<int> gates;
+  };
   // `sums`: the rows of the round's item; `carried`: what it keeps from step to step.
-  void apply(const std::vector<int>& sums, int carried, int step, int sub_batch, int round) {
-    std::vector<int> kept;
-    int h = kNoRegister, c = kNoRegister;
+  Finished next_state(const std::vector<int>& sums, int carried, int round) {
     const auto input = [&](int gate) { return fp32(read(round, gate)); };
     if (is_lstm_) {
+      std::vector<int> gates;
       for (int gate = 0; gate < 4; ++gate) {
         const int total = fp32(sums[gate], input(gate));
-        kept.push_back(gate == 2 ? out_.tanh(total) : out_.logistic(total));
+        gates.push_back(gate == 2 ? out_.tanh(total) : out_.logistic(total));
       }
-      c = fp32(kept[1], carried, fp32(kept[0], kept[2]));
-      h = fp32(kept[3], out_.tanh(c));
-    } else {
-      const int r = out_.logistic(fp32(sums[0], input(0))), z = out_.logistic(fp32(sums[1], input(1)));
-      const int q = fp32(sums[2]), n = out_.tanh(fp32(r, q, input(2)));
-      h = c = fp32(z, fp32(carried, n), n);
-      kept = {r, z, n, q};
+      const int c = fp32(gates[1], carried, fp32(gates[0], gates[2]));
+      return {fp32(gates[3], out_.tanh(c)), c, gates};
     }
-    keep(c, sub_batch, round);
-    const int bits = rounded(h);
-    out_.flush();
-    publish(step, sub_batch, round, 0, bits);
+    const int r = out_.logistic(fp32(sums[0], input(0))), z = out_.logistic(fp32(sums[1], input(1)));
+    const int of_input = sums.size() > 3 ? fp32(input(2), sums[3]) : input(2);
+    const int q = fp32(sums[2]), n = out_.tanh(fp32(r, q, of_input));
+    const int h = fp32(z, fp32(carried, n), n);
+    return {h, h, {r, z, n, q}};
+  }
+
+  // What the caller, or a backward pass, reads.
+  void leave(const Finished& item, int bits, int step, int sub_batch, int round) {
     out_.branch();
-    out_.integers(6);
-    for (int gate = 0; gate < 4; ++gate) {
-      store(kGates, gate, gate % 2 == 0 ? out_.conversion(kept[gate]) : out_.integer(), step, sub_batch, round);
+    if (role_.keeps) {
+      out_.integers(6);
+      for (int gate = 0; gate < 4; ++gate) {
+        store(kGates, gate, gate % 2 == 0 ? out_.conversion(item.gates[gate]) : out_.integer(), step, sub_batch, round);
+      }
     }
-    store(kOutput, 0, bits, step, sub_batch, round);
-    if (is_lstm_) {
-      store(kNewCells, 0, out_.conversion(c), step, sub_batch, round);
+    if (role_.is_last) {
+      store(kOutput, 0, bits, step, sub_batch, round);
+    }
+    if (role_.keeps && is_lstm_) {
+      store(kNewCells, 0, out_.conversion(item.c), step, sub_batch, round);
     }
     out_.converge();
     out_.branch();  // the last state
     out_.converge();
+  }
+
+  void apply(const std::vector<int>& sums, int carried, int step, int sub_batch, int round) {
+    const Finished item = next_state(sums, carried, round);
+    keep(item.c, sub_batch, round);
+    const int bits = rounded(item.h);
+    out_.flush();
+    publish(step, sub_batch, round, 0, bits);
+    leave(item, bits, step, sub_batch, round);
+  }
+
+  // All items side by side, then what each publishes, then the rest.
+  void finish_all(int step, int sub_batch) {
+    std::vector<Finished> items;
+    std::vector<int> bits;
+    for (int round = 0; round < rounds(); ++round) {
+      const int carried = carried_of(sub_batch, round);
+      items.push_back(next_state(add_up(round, 0), carried, round));
+      bits.push_back(rounded(items.back().h));
+    }
+    out_.flush();
+    for (int round = 0; round < rounds(); ++round) {
+      publish(step, sub_batch, round, 0, bits[static_cast<std::size_t>(round)]);
+    }
+    for (int round = 0; round < rounds(); ++round) {
+      const auto at = static_cast<std::size_t>(round);
+      keep(items[at].c, sub_batch, round);
+      leave(items[at], bits[at], step, sub_batch, round);
+    }
   }
 
   void differentiate(int sum, int carried, int step, int sub_batch, int round) {
@@ -296,7 +349,8 @@ class Writer {
                              .chains = rows_and_samples == 1   ? 4
                                        : rows_and_samples == 2 ? 2
                                                                : 1,
-                             .awaits_first = true};
+                             .awaits_first = true,
+                             .source_warps = shape_.source_warps};
     const std::int64_t first = std::int64_t{kTileBytes} * warp_ * plan_.shared_tiles;
     return {out_, shape, warp_, [this, step, sub_batch](int span, int of) { return state(step, sub_batch, span, of); },
             [this, first](int i, int to) {
@@ -313,6 +367,9 @@ class Writer {
     out_.branch();
     const bool has_fence = sub_batch < plan_.warp_groups && step % (plan_.ahead / 2) == 0;
     wait(cycles_.before_barrier + (has_fence ? cycles_.fence : 0));
+    if (has_fence && plan_.layers > 1) {
+      keep_pace();
+    }
     end_part(RecurrencePart::multiply);
     const bool is_last = sub_batch + plan_.warp_groups >= plan_.sub_batches,
                is_alone = plan_.sub_batches == plan_.warp_groups;
@@ -328,8 +385,13 @@ class Writer {
     if (plan_.split > 1 && rounds() > 0) {
       add_up_cluster();
     }
+    if (plan_.interleaved > 0) {
+      finish_all(step, sub_batch);
+    }
     for (int round = 0; round < rounds(); ++round) {
-      finish(step, sub_batch, round);
+      if (plan_.interleaved == 0) {
+        finish(step, sub_batch, round);
+      }
       fetch(next_step, next_sub_batch, round);
     }
     out_.converge();
@@ -347,6 +409,23 @@ class Writer {
     out_.fill(4 * std::min(plan_.loads_in_flight, shape_.warp_spans * shape_.sample_tiles));  // empty words
     products(step, sub_batch).ask();
     out_.flush();
+  }
+
+  // The first warp says how far the warp group is, and looks at how far those of the layer above are.
+  void keep_pace() {
+    if (warp_ > 0) {
+      return;
+    }
+    out_.access(Operation::global_store, 4, kNoRegister, out_.integers(2),
+                [](int lane) { return lane == 0 ? kProgress : -1; });
+    const int groups = shape_.sms * plan_.warp_groups;
+    for (int first = 0; !role_.is_last && first < groups; first += kWarpLanes) {
+      const int above = out_.temporary();
+      out_.access(Operation::global_load, 4, above, kNoRegister, [&](int lane) {
+        return first + lane < groups ? kProgress + std::int64_t{4} * (groups + first + lane) : -1;
+      });
+      out_.branch(above);
+    }
   }
 
   // As many passes of a loop that reads the clock.
@@ -390,10 +469,14 @@ class Writer {
     end_part(RecurrencePart::split);
   }
 
-  void finish(int step, int sub_batch, int round) {
-    const int place = out_.integers(3);
-    const int carried = out_.temporary();
+  int carried_of(int sub_batch, int round) {
+    const int place = out_.integers(3), carried = out_.temporary();
     of_items(Operation::shared_load, 4, carried, place, round, [&](int i) { return carry(sub_batch, i); });
+    return carried;
+  }
+
+  void finish(int step, int sub_batch, int round) {
+    const int carried = carried_of(sub_batch, round);
     std::vector<int> sums = add_up(round, 0);
     for (int other = 1; other < plan_.split; ++other) {
       const int of_other = out_.temporary();
@@ -411,9 +494,11 @@ class Writer {
   const RecurrencePlan& plan_;
   RecurrenceShape shape_;
   bool is_backward_, is_lstm_;
-  int warp_, threads_, items_;  // of the warp group; of a sub-batch
+  int warp_, threads_, item_threads_;  // of the warp group
+  int items_, thread_items_;           // of a sub-batch; of a thread
   WarpWriter out_{CompilerView{}};
   const ExchangeTimes& cycles_;
+  const LayerRole& role_;
   int group_, gates_, busy_warps_;
   int count_ = 0;  // of sub-batches
   std::vector<RecurrencePart>* parts_ = nullptr;
@@ -432,7 +517,7 @@ void add_looks(const WarpTrace& warp, std::vector<RecurrencePart>& parts) {
 }  // namespace
 
 RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, int steps,
-                                 const ExchangeTimes& cycles) {
+                                 const ExchangeTimes& cycles, const LayerRole& role) {
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   RecurrenceTrace trace;
   for (int group = 0; group < plan.warp_groups; ++group) {
@@ -440,7 +525,7 @@ RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan&
     trace.parts.emplace_back();
     for (int warp = 0; warp < plan.warps; ++warp) {
       std::vector<RecurrencePart> parts;
-      block.warps.push_back(Writer(size, plan, is_backward, cycles, group, warp).write(steps, parts));
+      block.warps.push_back(Writer(size, plan, is_backward, cycles, role, group, warp).write(steps, parts));
       if (warp == 0) {
         add_looks(block.warps[0], parts);
         trace.parts.back() = std::move(parts);
@@ -479,6 +564,28 @@ ExchangeTimes times_on(const Chip& chip, const RecurrencePlan& plan, const Recur
           .fence = chip.tensor_clock_share * chip.cost[Cost::bulk_fence_signals] * chip.signal_cycles};
 }
 
+// What is asked for behind the last step is left out.
+void count_bytes(const RecurrenceTrace& trace, const RecurrencePlan& plan, int sample_tiles, int steps,
+                 RecurrenceRun& result) {
+  for (const BlockTrace& block : trace.warp_groups) {
+    for (const WarpTrace& warp : block.warps) {
+      for (const Instruction& instruction : warp.instructions) {
+        const bool is_load = instruction.operation == Operation::global_load;
+        if ((!is_load && instruction.operation != Operation::global_store) || instruction.mask == 0) {
+          continue;
+        }
+        const std::uint64_t address = warp.addresses_of(instruction).front();
+        const bool is_state = trace.states.has(address);
+        if (!is_load || !is_state || step_of_state(trace, plan, sample_tiles, address) < steps) {
+          const double bytes = 1.0 * instruction.width * std::popcount(instruction.mask) / steps;
+          result.l2_bytes += bytes;
+          (is_load ? result.state_bytes : result.published_bytes) += is_state ? bytes : 0;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 RecurrencePart RecurrenceRun::binding() const {
@@ -486,13 +593,13 @@ RecurrencePart RecurrenceRun::binding() const {
 }
 
 RecurrenceRun simulate_recurrence(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan,
-                                  bool is_backward, const SimulationOptions& simulation) {
+                                  bool is_backward, const SimulationOptions& simulation, const LayerRole& role) {
   constexpr int kWarmUp = 2, kLeast = 4;
   const int counted = std::max(kLeast, plan.ahead / 2);  // a fence
   const RecurrenceShape shape = recurrence_shape(size, plan, is_backward);
   const Chip of_sm = at_tensor_clock(chip);
   const RecurrenceTrace trace =
-      trace_recurrence(size, plan, is_backward, kWarmUp + counted, times_on(chip, plan, shape));
+      trace_recurrence(size, plan, is_backward, kWarmUp + counted, times_on(chip, plan, shape), role);
   const std::array<Published, 2> published{trace.states, trace.sums};
   SmOptions options = simulation.sm;
   options.events = true;
@@ -516,6 +623,8 @@ RecurrenceRun simulate_recurrence(const Chip& chip, const TrainingSize& size, co
   const double us = plan.launches * 1e6 / of_sm.clock_hz / counted;  // each as the first
   RecurrenceRun result;
   result.step_us = us * static_cast<double>(end - begin);
+  count_bytes(trace, plan, shape.sample_tiles, kWarmUp + counted, result);
+  result.shared_wavefronts = 1.0 * (run.loads().wavefronts + run.stores().wavefronts) / (kWarmUp + counted);
   result.polls_in_vain = static_cast<double>(run.polls_in_vain) / (kWarmUp + counted);
   std::vector<std::int64_t> last(trace.warp_groups.size(), begin);
   for (const IssueEvent& event : run.events) {

@@ -13,6 +13,9 @@
 //   cell       lstm_*.cuh, gru_*.cuh: the cell or its derivative, the words that are published, what the products read;
 //              what the next sub-batch needs is asked for
 //
+// Of a stack whose layers are on the SMs at once, half of the warps poll and multiply the state of the layer below. It
+// is that of a step later, published at the same time as the own one, whose addresses stand for it.
+//
 // How many instructions there are beside those that the source says, and where it branches, is read off machine code
 // for sm_90 of LSTMs.
 #pragma once
@@ -45,6 +48,12 @@ struct RecurrenceTrace {
   Published states, sums;
 };
 
+// What a forward pass does in its place: whether a backward follows, for which gates are kept; of a stack whose layers
+// are on the SMs at once, the first has its input's products, and the last leaves its output.
+struct LayerRole {
+  bool keeps = true, is_first = true, is_last = true;
+};
+
 // Cycles until what is stored can be loaded, of states by other SMs and of sums by those of the cluster; from a
 // sub-batch's last poll to its barrier, beside what is written down; of a fence.
 struct ExchangeTimes {
@@ -52,7 +61,7 @@ struct ExchangeTimes {
 };
 
 RecurrenceTrace trace_recurrence(const TrainingSize& size, const RecurrencePlan& plan, bool is_backward, int steps,
-                                 const ExchangeTimes& cycles);
+                                 const ExchangeTimes& cycles, const LayerRole& role = {});
 
 // Of an address in what a trace's states are: the step whose state it is.
 constexpr std::int64_t step_of_state(const RecurrenceTrace& trace, const RecurrencePlan& plan, int sample_tiles,
@@ -65,7 +74,12 @@ struct RecurrenceRun {
   double step_us = 0;
   // They sum to the step: what the first warps of the warp groups spend it on, on average, by RecurrencePart.
   std::array<double, kRecurrencePartNames.size()> parts_us{};
-  double polls_in_vain = 0;  // loads of the state that found nothing, of an SM and step
+  // Of an SM and step.
+  double polls_in_vain = 0;      // loads of the state that found nothing, which the others do not count
+  double shared_wavefronts = 0;  // of loads and stores
+  double state_bytes = 0;        // polled
+  double published_bytes = 0;    // of the own state
+  double l2_bytes = 0;           // loaded and stored, these among them
 
   RecurrencePart binding() const;  // the largest part
 };
@@ -73,6 +87,6 @@ struct RecurrenceRun {
 // Without `options.exchange` what is stored is there at once; all SMs take as long (options.skew). Throws InputError
 // for a plan that the kernel does not have.
 RecurrenceRun simulate_recurrence(const Chip& chip, const TrainingSize& size, const RecurrencePlan& plan,
-                                  bool is_backward, const SimulationOptions& options = {});
+                                  bool is_backward, const SimulationOptions& options = {}, const LayerRole& role = {});
 
 }  // namespace onchip

@@ -136,20 +136,53 @@ TEST_CASE("predict answers for a whole network in every form, and as before with
   require_refusal(network + " --layers 0", "--layers: found '0'");
   require_refusal(network + " --layers 2 --plan all", "--plan all");
   require_refusal(network + " --layers 2 --family cudnn", "not cudnn");
-  require_refusal("what-if --hidden 512 --layers 2 --set sm.count=200", "need --mode train");
   require_refusal("fit --cell lstm --layers 2 --density 10%", "a stack that is on the chip at once is dense");
-  const Run largest = run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --granule 16 --format json");
-  CHECK(largest.status == 0);
-  const Json fit = Json::parse(largest.out);
-  CHECK(fit["network"]["hidden"] == 768);
-  CHECK(fit["next"]["hidden"] == 784);
-  CHECK(says(fit["next"]["why"].get<std::string>(), "SMs for 3 layers at once"));
-  CHECK(run("fit --cell lstm --layers 3 --batch 4 --chip h100_sxm --hidden 784").status == 1);
 #ifdef ONCHIP_HAS_CUDA
   require_refusal("measure --hidden 512 --layers 2 --floor", "leave --floor out");
   require_refusal("measure --hidden 512 --input 64 --plan all", "leave --plan out");
   require_refusal("measure --hidden 512 --layers 2", "CUDA", "CUDA_VISIBLE_DEVICES=");
 #endif
+}
+
+TEST_CASE("fit, what-if and simulate answer for a stack whose layers are on the SMs at once", "[fast]") {
+  const std::string stack = " --cell lstm --layers 3 --batch 4 --chip h100_sxm";
+  const Json fit = run_json("fit --granule 16" + stack);
+  CHECK(fit["network"]["hidden"] == 768);
+  CHECK(fit["limits"][0]["largest"] == 768);
+  CHECK(says(fit["limits"][0]["next"].get<std::string>(),
+             "784: an LSTM of 784 units takes 147 SMs for 3 layers at once"));
+  CHECK(fit["limits"][3]["what"] == "layers");
+  const Run next = run("fit --hidden 784" + stack);
+  CHECK(next.status == 1);
+  CHECK(says(next.out, "Any one of these makes it fit:\n  - --set 'sm.count=147'"));
+  CHECK(run("fit --hidden 784 --set sm.count=147" + stack).status == 0);
+  CHECK(run("fit --hidden 784 --set sm.count=146" + stack).status == 1);
+  const Run changed = run("what-if --hidden 784 --set sm.count=147 --no-ranking" + stack);
+  CHECK(changed.status == 1);
+  CHECK(says(changed.out, "does not fit"));
+  CHECK(says(changed.out, "otherwise, us"));
+  CHECK(says(run("what-if --hidden 784 --vary sm.count" + stack).out, "sm.count      132  147"));
+  require_refusal("what-if --hidden 512 --layers 2 --family dense_persistent --set sm.count=200",
+                  "a stack that is on the chip");
+  require_refusal("fit --cell lstm --layers 2 --plan 'dense_training none stepwise=1'", "--plan is of one network");
+
+  // What is replayed is what is predicted.
+  const Json simulated = run_json("simulate --hidden 512 --steps 256" + stack);
+  const Json predicted = run_json("predict --hidden 512 --steps 256" + stack)["sequence"]["stack"];
+  CHECK(simulated["plan_text"] == predicted["plan_text"]);
+  CHECK(simulated["sequence"]["predicted_us"] == predicted["us"]);
+  CHECK(simulated["recurrences"].size() == 3);
+  CHECK(simulated["sequence"]["simulated_us"].get<double>() == Approx(predicted["us"].get<double>()).epsilon(0.2));
+  const std::string plan = fit["plan"]["text"];
+  const Json given = run_json("simulate --hidden 768" + stack + " --plan '" + plan + "'");
+  CHECK(given["plan_text"] == plan);
+  for (const char* count : {"shared_wavefronts", "state_bytes", "published_bytes", "l2_bytes"}) {
+    CHECK(given["recurrences"][0][count] > 0);
+  }
+  CHECK(says(run("simulate --hidden 512 --steps 256" + stack).out, "the slowest: "));
+  require_refusal("simulate --hidden 512 --cell lstm --batch 1 --layers 1 --steps 1", "launches each step");
+  require_refusal("simulate --hidden 512 --cell relu --layers 2", "not for 'relu'");
+  require_refusal("simulate --hidden 512 --cell lstm --layers 2 --timeline t.json", "--timeline");
 }
 
 TEST_CASE("predict prices requests to a stack that stays on the chip, part by part", "[fast]") {

@@ -45,6 +45,14 @@ Json phases_json(const TrainingCase& answer) {
   return json;
 }
 
+Json otherwise_json(const PlannedTraining& planned) {
+  Json json{{"way", way_text(std::get<DenseTrainingPlan>(planned.plan))},
+            {"plan_text", to_string(planned.plan)},
+            {"step_us", rounded(planned.prediction.step_us)}};
+  json.update(times(planned.prediction.iteration));
+  return json;
+}
+
 Columns<TrainingCase> make_columns() {
   using Row = TrainingCase;
   Columns<Row> columns;
@@ -65,13 +73,15 @@ Columns<TrainingCase> make_columns() {
   columns.add_to_json("bidirectional", "whether a layer has two directions", of_stack(&Stack::bidirectional));
   columns.add("input", "", "numbers of a sample and step that the first layer takes",
               [](const Row& row) { return row.training.stack.columns(row.training.network, 0); });
-  columns.add("fits", "", "whether the weights stay on the chip in both passes", &Row::fits);
+  columns.add("fits", "", "whether the weights stay on the chip in both passes, or those of all layers at once",
+              &Row::fits);
   columns.add_to_json("stash", "what the forward pass keeps",
                       if_planned([](const PlannedTraining& of) { return stash_name(of.plan); }));
   columns.add("step_us", "us", "an iteration / steps", predicted(&TrainingPrediction::step_us));
   columns.add("low_us", "us", "its 95 % interval", predicted(&TrainingPrediction::low_us), "", In::csv);
   columns.add("high_us", "us", "its 95 % interval", predicted(&TrainingPrediction::high_us), "", In::csv);
-  columns.add("us", "us", "an iteration: forward and all gradients", iteration(&PhasePrice::us));
+  columns.add("us", "us", "an iteration: forward and all gradients; of a stack without gradients, forward",
+              iteration(&PhasePrice::us));
   columns.add_to_json("low", "its 95 % interval", iteration(&PhasePrice::low_us), "interval_us/0");
   columns.add_to_json("high", "its 95 % interval", iteration(&PhasePrice::high_us), "interval_us/1");
   columns.add_to_json("binding", "the largest kind of phases",
@@ -92,6 +102,9 @@ Columns<TrainingCase> make_columns() {
       predicted([](const TrainingPrediction& of) { return resource_columns().json(of.footprint).at("resources"); }));
   columns.add_to_json("phases", "of an iteration, in their order",
                       [](const Row& row) { return row.planned ? ColumnValue(phases_json(row)) : ColumnValue(); });
+  columns.add_to_json(
+      "otherwise", "of a stack without gradients, the fastest way where that has other layers at once",
+      [](const Row& row) { return row.otherwise ? ColumnValue(otherwise_json(*row.otherwise)) : ColumnValue(); });
   columns.add("why", "", "it does not fit", &Row::why_not);
   return columns;
 }

@@ -65,7 +65,8 @@ void shorten_chunks(const Training& training, double bytes, DenseTrainingPlan& p
 }
 
 FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingConstraints& constraints, Stash stash) {
-  const Found<TrainingPlan> chosen = choose_on_chip(chip, training, stash);
+  const Found<TrainingPlan> chosen =
+      constraints.resident ? choose_resident(chip, training) : choose_on_chip(chip, training, stash);
   if (!chosen) {
     return FoundPlan::nothing(chosen.why());
   }
@@ -87,7 +88,7 @@ FoundPlan of_stash(const Chip& chip, const Training& training, const TrainingCon
 
 FoundPlan plan_training_on_chip(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
   const PassFields& fields = constraints.fields;
-  if (constraints.plan && stash_of(*constraints.plan) == Stash::none) {
+  if (constraints.plan && stash_of(*constraints.plan) == Stash::none && constraints.stash != Stash::none) {
     throw InputError("plan: without a stash it is of a forward pass alone, which 'predict --layers' asks for");
   }
   if (constraints.plan) {
@@ -283,7 +284,9 @@ std::string TrainingCase::why_not() const {
 
 std::string describe(const TrainingCase& answer) {
   const Recurrent& network = answer.training.network;
-  return describe(network) + ", " + describe(answer.training.stack, network) + ", training on " + answer.chip;
+  return describe(network) + ", " + describe(answer.training.stack, network) +
+         (answer.is_resident ? ", all layers on the SMs of " + answer.chip + " at once"
+                             : ", training on " + answer.chip);
 }
 
 RankOf<TrainingCase> rank(const TrainingQuestion& question) {
@@ -336,32 +339,58 @@ TrainingAnswer predict_training(const ChipFile& chip, const Training& training,
 
 namespace {
 
-// The question's training with other numbers; what cannot be generated is no training.
-Found<Training> sized(const TrainingQuestion& question, int Recurrent::*what, int value) {
-  Configuration configuration = question.configuration;
-  if (what == &Recurrent::hidden && value != configuration.network.hidden) {
-    configuration.weights = nullptr;  // a file's are of one size: others are as dense
+// A number of a question, of which the largest is sought.
+using SoughtNumber = int& (*)(TrainingQuestion&);
+int& hidden_of(TrainingQuestion& question) {
+  return question.configuration.network.hidden;
+}
+int& batch_of(TrainingQuestion& question) {
+  return question.configuration.network.batch;
+}
+int& steps_of(TrainingQuestion& question) {
+  return question.configuration.network.steps;
+}
+int& layer_count_of(TrainingQuestion& question) {
+  return question.stack.layers;
+}
+
+TrainingQuestion with_number(TrainingQuestion question, SoughtNumber number, int value) {
+  if (number == hidden_of && value != hidden_of(question)) {
+    question.configuration.weights = nullptr;  // a file's are of one size: others are as dense
   }
-  configuration.network.*what = value;
+  number(question) = value;
+  return question;
+}
+
+FoundPlan planned_on(const Chip& chip, const Training& training, const TrainingConstraints& constraints) {
+  return plan_training_on_chip(chip, training, with_memory_of(chip, training, constraints));
+}
+
+// What cannot be generated is no training.
+Found<Training> training_of(const TrainingQuestion& question) {
   try {
-    return training_of(configuration, question.stack);
+    return training_of(question.configuration, question.stack);
   } catch (const InputError& error) {
     return Found<Training>::nothing(error.what());
   }
 }
 
-TrainingCase case_of(const Chip& chip, const TrainingQuestion& question, int Recurrent::*what, int value) {
-  const Found<Training> training = sized(question, what, value);
-  TrainingCase found{chip.name, {}, FoundPlan::nothing(training.why())};
-  if (training) {
-    found.training = *training;
-    found.planned = plan_training_on_chip(chip, *training, with_memory_of(chip, *training, question.constraints));
-  } else {
-    found.training.network = question.configuration.network;
-    found.training.network.*what = value;
-    found.training.stack = question.stack;
+TrainingCase case_of(const Chip& chip, const TrainingQuestion& question) {
+  const Found<Training> training = training_of(question);
+  return {chip.name, training ? *training : Training{question.configuration.network, question.stack},
+          training ? planned_on(chip, *training, question.constraints) : FoundPlan::nothing(training.why()),
+          question.constraints.resident};
+}
+
+// Of what is answered; a search needs it not.
+TrainingCase with_otherwise(const Chip& chip, TrainingCase answer) {
+  if (answer.is_resident) {
+    const FoundPlan fastest = planned_on(chip, answer.training, {.stash = Stash::none});
+    if (fastest && !(answer.planned && answer.planned->plan == fastest->plan)) {
+      answer.otherwise = *fastest;
+    }
   }
-  return found;
+  return answer;
 }
 
 // A whole plan or fields hold for one network.
@@ -374,32 +403,29 @@ const TrainingQuestion& without_plan(const TrainingQuestion& question) {
 
 int largest_hidden(const Chip& chip, const TrainingQuestion& question, int expected = 1, int stride = 1) {
   const auto fits_at = [&](int granules) {
-    return case_of(chip, question, &Recurrent::hidden, granules * question.granule).fits();
+    return case_of(chip, with_number(question, hidden_of, granules * question.granule)).fits();
   };
   return question.granule * largest_that_fits(fits_at, kMaxHidden / question.granule, expected, stride);
 }
 
-TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::string_view name, int Recurrent::*what,
+TrainingLimit limit_of(const Chip& chip, const TrainingQuestion& question, std::string_view name, SoughtNumber number,
                        int granule, int most) {
-  const auto fits_at = [&](int granules) { return case_of(chip, question, what, granules * granule).fits(); };
-  const int largest =
-      granule *
-      (fits_at(most / granule)
-           ? most / granule
-           : largest_that_fits(fits_at, most / granule, std::max(1, question.configuration.network.*what / granule),
-                               std::max(1, question.configuration.network.*what / granule / 4)));
+  TrainingQuestion asked = question;
+  const int expected = std::max(1, number(asked) / granule);
+  const auto case_at = [&](int value) { return case_of(chip, with_number(question, number, value)); };
+  const auto fits_at = [&](int granules) { return case_at(granules * granule).fits(); };
+  const int largest = granule * (fits_at(most / granule)
+                                     ? most / granule
+                                     : largest_that_fits(fits_at, most / granule, expected, std::max(1, expected / 4)));
   const int next = largest + granule;
-  return {name, largest,
-          next > most ? "no kernel counts more"
-                      : std::to_string(next) + ": " + case_of(chip, question, what, next).why_not()};
+  return {name, largest, next > most ? "no kernel counts more" : std::to_string(next) + ": " + case_at(next).why_not()};
 }
 
 ReachedOf<TrainingCase> reach(const TrainingQuestion& question, const Training& training,
                               const std::optional<double>& step_us, const TargetQuestion& words) {
   const auto answer_of = [&](const ChipFile& chip) {
-    return TrainingCase{
-        chip.chip.name, training,
-        plan_training_on_chip(chip.chip, training, with_memory_of(chip.chip, training, question.constraints))};
+    return TrainingCase{chip.chip.name, training, planned_on(chip.chip, training, question.constraints),
+                        question.constraints.resident};
   };
   const auto misses = [&](const ChipFile& chip) {
     const TrainingCase answer = answer_of(chip);
@@ -407,15 +433,16 @@ ReachedOf<TrainingCase> reach(const TrainingQuestion& question, const Training& 
   };
   static constexpr std::array<std::string_view, 4> kKeys{kCapacityKeys[0], kCapacityKeys[1], kCapacityKeys[2],
                                                          "dram.size"};
-  return with_answers<TrainingCase>(find_least({question.chip, words.vary_or(kKeys), words.prices, misses}), answer_of);
+  return with_answers<TrainingCase>(find_least({question.chip, words.vary_or(kKeys), words.prices, misses}),
+                                    [&](const ChipFile& chip) { return with_otherwise(chip.chip, answer_of(chip)); });
 }
 
 }  // namespace
 
 TrainingCase largest_training(const TrainingQuestion& question) {
   const Chip& chip = question.chip.chip;
-  return case_of(chip, question, &Recurrent::hidden,
-                 std::max(question.granule, largest_hidden(chip, without_plan(question))));
+  const int largest = std::max(question.granule, largest_hidden(chip, without_plan(question)));
+  return case_of(chip, with_number(question, hidden_of, largest));
 }
 
 TrainingFit fit(const TrainingQuestion& asked) {
@@ -423,19 +450,18 @@ TrainingFit fit(const TrainingQuestion& asked) {
   TrainingQuestion question = asked;
   Recurrent& network = question.configuration.network;
   TrainingFit fit;
-  fit.answer =
-      network.hidden == 0 ? largest_training(question) : case_of(chip, question, &Recurrent::hidden, network.hidden);
+  fit.answer = with_otherwise(chip, network.hidden == 0 ? largest_training(question) : case_of(chip, question));
   network.hidden = fit.answer.training.network.hidden;
   if (!question.constraints.plan && !question.constraints.fields.any()) {
     fit.limits = {
-        limit_of(chip, question, "hidden", &Recurrent::hidden, question.granule, kMaxHidden),
-        limit_of(chip, question, "batch", &Recurrent::batch, 1, kMaxBatch),
-        limit_of(chip, question, "steps", &Recurrent::steps, 1, static_cast<int>(kMostTrainedSamples / network.batch))};
-    if (!fit.answer.fits()) {
-      const Found<Training> training = sized(question, &Recurrent::hidden, network.hidden);
-      if (training) {
-        fit.to_fit = reach(question, *training, std::nullopt, {});
-      }
+        limit_of(chip, question, "hidden", hidden_of, question.granule, kMaxHidden),
+        limit_of(chip, question, "batch", batch_of, 1, kMaxBatch),
+        limit_of(chip, question, "steps", steps_of, 1, static_cast<int>(kMostTrainedSamples / network.batch))};
+    if (question.constraints.resident) {
+      fit.limits.push_back(limit_of(chip, question, "layers", layer_count_of, 1, kMostLayersAtOnce));
+    }
+    if (const Found<Training> training = training_of(question); training && !fit.answer.fits()) {
+      fit.to_fit = reach(question, *training, std::nullopt, {});
     }
   }
   return fit;
@@ -444,7 +470,7 @@ TrainingFit fit(const TrainingQuestion& asked) {
 SideOf<TrainingCase> side_of(const ChipFile& chip, const TrainingQuestion& question) {
   const int largest = largest_hidden(chip.chip, without_plan(question)), hidden = question.configuration.network.hidden;
   const int size = hidden > 0 ? hidden : std::max(question.granule, largest);
-  return {case_of(chip.chip, question, &Recurrent::hidden, size), largest};
+  return {with_otherwise(chip.chip, case_of(chip.chip, with_number(question, hidden_of, size))), largest};
 }
 
 AskedOfChips asked_of_chips(const TrainingQuestion& question, const SideOf<TrainingCase>& base, int granule) {
@@ -454,8 +480,7 @@ AskedOfChips asked_of_chips(const TrainingQuestion& question, const SideOf<Train
             return largest_hidden(chip, sizes, expected, stride) / sizes.granule;
           },
           [training = base.training, constraints = question.constraints](const Chip& chip) {
-            return plan_time({chip.name, training,
-                              plan_training_on_chip(chip, training, with_memory_of(chip, training, constraints))});
+            return plan_time({chip.name, training, planned_on(chip, training, constraints)});
           },
           std::max(1, base.largest_hidden / granule)};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions about training: how long does an iteration take, forward and all gradients, and what memory does it need;
-// do the weights stay on the chip in both passes, and up to which size; what if the chip were another? Every plan of a
-// training is chosen here, for whoever prints, replays or launches it.
+// do the weights stay on the chip in both passes, and up to which size; what if the chip were another? The same of a
+// stack without gradients: are all of its layers on the SMs at once? Every plan of a training is chosen here, for
+// whoever prints, replays or launches it.
 #pragma once
 
 #include "model/answer/answer.hpp"
@@ -21,6 +22,7 @@ namespace onchip {
 struct TrainingConstraints {
   std::optional<std::string> family = {};   // by the name that a plan's text begins with
   std::optional<Stash> stash = {};          // none: the gates, but with memory_bytes the fastest that fits in these
+  bool resident = false;                    // with Stash::none: all layers of the stack on the SMs at once
   int cell_layers = 0;                      // with a stash of gates, as DenseTrainingPlan::cell_layers
   std::optional<double> memory_bytes = {};  // of the device, beside the input and the weights
   std::optional<TrainingPlan> plan = {};    // a whole one
@@ -94,6 +96,12 @@ Training training_of(const Configuration& configuration, const Stack& stack);
 // With the chip's memory, less the input and the weights, where none is given.
 TrainingConstraints with_memory_of(const Chip& chip, const Training& training, TrainingConstraints constraints);
 
+// Of a stack without gradients that is to be on the SMs at once.
+inline TrainingQuestion stack_question(const ChipFile& chip, const Configuration& configuration, const Stack& stack,
+                                       int granule) {
+  return {chip, configuration, stack, {.stash = Stash::none, .resident = true}, granule};
+}
+
 // An answer of a chip.
 struct TrainingCase {
   static constexpr bool kHasSize = true;
@@ -101,6 +109,8 @@ struct TrainingCase {
   std::string chip;
   Training training;
   Found<PlannedTraining> planned = Found<PlannedTraining>::nothing("");
+  bool is_resident = false;                       // it has no gradients, and all layers are to be on the SMs at once
+  std::optional<PlannedTraining> otherwise = {};  // then the fastest, whatever layers are; where that is another plan
   bool fits() const { return planned && is_on_chip(planned->plan) && planned->prediction.footprint.fits; }
   std::string why_not() const;  // "" of what fits
 };
@@ -108,7 +118,8 @@ PlanTime plan_time(const TrainingCase& answer);
 inline const Recurrent& network_of(const TrainingCase& answer) {
   return answer.training.network;
 }
-std::string describe(const TrainingCase& answer);  // "lstm H=1024 B=64 fp16, 1 layer, ..., training on H200"
+// "lstm H=1024 B=64 fp16, 1 layer, ..., training on H200"; "..., all layers on the SMs of H200 at once"
+std::string describe(const TrainingCase& answer);
 const Columns<TrainingCase>& columns_of(const TrainingCase&);
 inline Json to_json(const TrainingCase& answer) {
   return columns_of(answer).json(answer);
@@ -128,9 +139,9 @@ inline TrainingAnswer predict(const TrainingQuestion& question) {
   return predict_training(question.chip, training, with_memory_of(question.chip.chip, training, question.constraints));
 }
 
-// The largest of a number with which the weights stay on the chip in both passes, all others as they are.
+// The largest of a number with which the weights stay on the chip, all others as they are.
 struct TrainingLimit {
-  std::string_view what;  // "hidden", "batch", "steps"
+  std::string_view what;  // "hidden", "batch", "steps"; of a stack "layers", too
   int largest = 0;        // 0: not even the least does
   std::string why;        // the next does not
 };

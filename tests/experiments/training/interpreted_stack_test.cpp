@@ -2,17 +2,17 @@
 // A stack of layers that are on the SMs at once, its kernels interpreted, against the reference in double
 // precision.
 #include "experiments/measurement/interpreted/interpreted_program.hpp"
-#include "model/answer/whole_network.hpp"
+#include "model/answer/training/training.hpp"
 #include "model/base/random.hpp"
 #include "model/training/memory.hpp"
 #include "model/training/planner.hpp"
+#include "sim/training/simulate_recurrence.hpp"
 #include "tests/experiments/training/with_change.hpp"
 #include "tests/kernels/training/training_cases.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace onchip {
@@ -99,6 +99,36 @@ TEST_CASE("a stack has the same bits whatever its chunks of steps", "[fast]") {
   CHECK(found[2] == found[0]);
 }
 
+TEST_CASE("an interpreted stack has the wavefronts of shared memory that its replay has", "[fast]") {
+  const Cell cell = GENERATE(Cell::lstm, Cell::gru);
+  for (const auto& [batch, words] : {std::pair{4, "warps=4 layers=2 ahead=4"},
+                                     {4, "warps=4 layers=3 units=32 shared_tiles=3 ahead=4"},
+                                     {8, "warps=4 layers=2 units=32 shared_tiles=2 ahead=4 interleaved=1"},
+                                     {8, "warps=4 units=16 ahead=4"}}) {
+    const RecurrencePlan plan = changed(RecurrencePlan{}, words);
+    CAPTURE(info(cell).name, words);
+    const auto wavefronts = [&, batch = batch, words = words](int steps) {
+      TrainingSize size{24, 32, batch, steps, cell};
+      size.layers = plan.layers;
+      const TrainingProgram training = stack(size, fp16, words, 0);
+      InterpretedProgram interpreted(training.program);
+      interpreted.count_accesses(BankGeometry{});
+      stack_errors(interpreted, training, size, fp16, random_stack(size, fp16, true, false, 5));
+      std::uint64_t all = 0;
+      for (const InterpretedProgram::Launch& launch : interpreted.launches()) {
+        for (const ptx::AccessCounts& of : launch.counts.shared) {
+          all += launch.label == "forward" ? of.wavefronts : 0;
+        }
+      }
+      return static_cast<double>(all);
+    };
+    const TrainingSize size{24, 32, batch, 8, cell};
+    const RecurrenceRun replayed = simulate_recurrence(find_chip("h200").chip, size, plan, false, {}, {.keeps = false});
+    CHECK(wavefronts(6) - wavefronts(3) ==
+          Approx(3 * recurrence_shape(size, plan, false).blocks * replayed.shared_wavefronts));
+  }
+}
+
 TEST_CASE("a layer waits for one above that is slow, and is wrong where it does not", "[fast]") {
   TrainingSize size{16, 24, 3, 40};
   size.layers = 2;
@@ -157,22 +187,36 @@ TEST_CASE("a stack whose layers are at once on the chip has its plan and its byt
   }
 }
 
-TEST_CASE("the largest stacks that are on the SMs at once compile without a spill", "[slow]") {
-  const ChipFile chip = find_chip("h200");
-  for (const auto& [cell, layers, batch] :
-       {std::tuple{Cell::lstm, 3, 4}, {Cell::lstm, 6, 1}, {Cell::lstm, 2, 32}, {Cell::gru, 4, 8}, {Cell::gru, 16, 2}}) {
-    RecurrentQuestion question{chip, {}, 16};
-    question.configuration.network = {.cell = cell, .precision = fp16, .hidden = 0, .batch = batch, .steps = 64};
-    const StackFit largest = fit(question, {.layers = layers});
-    CAPTURE(info(cell).name, layers, batch, largest.network.hidden);
-    TrainingSize size = size_of({largest.network, largest.stack});
-    size.layers = layers;
-    const TrainingPlan plan =
-        confirmed_plan(chip.chip, size, fp16, nullptr, TrainingPlan(largest.planned.value_or_throw().plan), "sm_90")
-            .chosen;
-    const CompileRequest request =
-        compile_request(size, fp16, std::get<DenseTrainingPlan>(plan).forward, false, "sm_90");
-    CHECK_FALSE(compile(request).resources.spills());
+TEST_CASE("the largest stacks that are on the SMs at once compile without a spill, and the next size is refused",
+          "[slow]") {
+  for (const char* const name : {"h100_sxm", "h200"}) {
+    const ChipFile file = find_chip(name);
+    const Chip& chip = file.chip;
+    for (const auto& [cell, layers, batch, hidden, precision] : kResidentStacks) {
+      CAPTURE(name, info(cell).name, layers, batch);
+      Configuration configuration;
+      configuration.network = {
+          .cell = cell, .precision = precision, .hidden = 0, .batch = batch, .steps = 64, .density = 1};
+      const TrainingFit largest = fit(stack_question(file, configuration, {.layers = layers}, 8));
+      REQUIRE(largest.answer.fits());
+      REQUIRE(largest.answer.training.network.hidden == hidden);
+      REQUIRE(largest.limits.front().what == "hidden");
+      const std::string& why = largest.limits.front().why;
+      CHECK(says(why, std::to_string(hidden + 8) + ": "));
+      CHECK(says(why, " SMs for " + std::to_string(layers) + " layers at once"));
+      CHECK(says(why, "there are 132"));
+
+      TrainingSize size = size_of(largest.answer.training);
+      size.layers = layers;
+      const TrainingPlan plan =
+          confirmed_plan(chip, size, precision, nullptr, largest.answer.planned->plan, "sm_90").chosen;
+      const RecurrencePlan& forward = std::get<DenseTrainingPlan>(plan).forward;
+      CHECK(forward.layers == layers);
+      const RecurrenceShape shape = recurrence_shape(size, forward, false);
+      CHECK(shape.blocks <= chip.sm_count);
+      CHECK(static_cast<double>(shape.shared_bytes) <= chip.smem_bytes_per_block);
+      CHECK_FALSE(compile(compile_request(size, precision, forward, false, "sm_90")).resources.spills());
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include "experiments/training/simulate.hpp"
 #include "kernels/api/confirmed_plan.hpp"
 #include "kernels/training/sparse_program.hpp"
+#include "model/answer/whole_network.hpp"
 #include "model/base/random.hpp"
 #include "tests/catch.hpp"
 
@@ -67,6 +68,32 @@ TEST_CASE("of 50 drawn trainings the predicted, replayed and launched plans are 
   CHECK(dense == 40);
   CHECK(sparse == 10);
   CHECK(beside > 0);
+}
+
+TEST_CASE("of 20 drawn stacks the predicted, replayed and launched plans are the same text", "[fast]") {
+  const ChipFile file = find_chip("h200");
+  int at_once = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed, 19);
+    TrainingSize size = drawn_size(random, false);
+    size.directions = 1;
+    size.layers = 1 + static_cast<int>(random.below(5));
+    AskedTraining asked;
+    asked.training = training_of(size, Precision::fp16);
+    asked.constraints.stash = Stash::none;
+    CAPTURE(seed, size.layers, size.hidden, size.batch);
+    RecurrentQuestion question{file, {}};
+    question.configuration.network = asked.training.network;
+    const DenseTrainingPlan predicted = predict(question, asked.training.stack).dense.value_or_throw().plan;
+    const auto launched =
+        std::get<DenseTrainingPlan>(planned_layer(file.chip, size, Precision::fp16, nullptr, Stash::none).plan);
+    CHECK(launched == predicted);
+    if (!predicted.stepwise) {
+      CHECK(replayed_plan(file.chip, asked) == predicted);
+      at_once += predicted.forward.layers > 1 ? 1 : 0;
+    }
+  }
+  CHECK(at_once > 3);
 }
 
 TEST_CASE("all batches of a range are trained by the same kernels, with less than a quarter more samples", "[fast]") {

@@ -41,6 +41,17 @@ inline DenseTrainingPlan chosen_on(const TrainingSize& size, int sms) {
   return std::get<DenseTrainingPlan>(
       choose_on_chip(some_sms(sms), training_of(size, Precision::fp16)).value_or_throw());
 }
+// The largest stacks of five kinds that are on the SMs of an H100 or H200 at once, in steps of 8 units.
+struct ResidentStack {
+  Cell cell;
+  int layers, batch, hidden;
+  Precision precision;
+};
+inline constexpr std::array<ResidentStack, 5> kResidentStacks{{{Cell::lstm, 4, 4, 768, Precision::fp16},
+                                                               {Cell::lstm, 3, 16, 768, Precision::fp16},
+                                                               {Cell::gru, 4, 4, 768, Precision::fp16},
+                                                               {Cell::lstm, 2, 64, 1056, Precision::fp16},
+                                                               {Cell::gru, 2, 8, 1056, Precision::bf16}}};
 // Of a plan as it is, to be interpreted: no compiler says what fits.
 inline TrainingProgram planned_program(const TrainingSize& size, Precision precision, const TrainingPlan& plan,
                                        const SparseMatrix* mask = nullptr, int sms = 132) {
@@ -288,18 +299,18 @@ inline std::vector<std::pair<std::string, double>> stack_errors(ProgramExecutor&
     }
   }
   REQUIRE(executor.run()[0] == 0);
+  const bool has_gradients = stash_of(training.plan) != Stash::none;
   std::vector<TrainingResult> expected(layers);
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (layer > 0) {
       in[layer].x = expected[layer - 1].y;
     }
-    expected[layer] = training_reference(layers_of(size, static_cast<int>(layer)), in[layer]);
+    expected[layer] =
+        training_reference(layers_of(size, static_cast<int>(layer)), in[layer], has_gradients && layer + 1 == layers);
   }
-  for (std::size_t layer = layers; layer-- > 0;) {
-    if (layer + 1 < layers) {
-      in[layer].dy = expected[layer + 1].dx;
-      expected[layer] = training_reference(layers_of(size, static_cast<int>(layer)), in[layer]);
-    }
+  for (std::size_t layer = has_gradients ? layers - 1 : 0; layer-- > 0;) {
+    in[layer].dy = expected[layer + 1].dx;
+    expected[layer] = training_reference(layers_of(size, static_cast<int>(layer)), in[layer]);
   }
   // Rows of fp32, of each gate's units and columns with what pads them.
   const auto read_sums = [&](int array, std::int64_t columns) {
@@ -329,7 +340,7 @@ inline std::vector<std::pair<std::string, double>> stack_errors(ProgramExecutor&
     if (layer + 1 == layers) {
       add_elements("y", a.y, of.y);
     }
-    if (stash_of(training.plan) == Stash::none) {
+    if (!has_gradients) {
       continue;
     }
     add("dw_ih", of.dw_ih, read_sums(a.dw_ih, layers_of(size, static_cast<int>(layer)).input));

@@ -117,6 +117,22 @@ TEST_CASE("stacks whose layers are at once on a GPU are those of the reference, 
   }
 }
 
+TEST_CASE("the largest stacks that are on the SMs at once run on a GPU, with the results of the reference", "[gpu]") {
+  const DeviceInfo device = device_info();
+  for (const auto& [cell, layers, batch, hidden, precision] : kResidentStacks) {
+    INFO(info(cell).name << " of " << layers << " layers, hidden " << hidden << " batch " << batch);
+    TrainingSize size{64, hidden, batch, 5, cell};
+    size.layers = layers;
+    const TrainingPlan plan = choose_resident(some_sms(device.sm_count), training_of(size, precision)).value_or_throw();
+    const TrainingProgram training = confirmed_program(size, precision, plan, device.architecture);
+    CHECK(std::get<DenseTrainingPlan>(training.plan).forward.layers == layers);
+    DeviceProgram gpu(training.program);
+    CHECK(gpu.spill_bytes() == 0);
+    check_stack(gpu, training, size, precision, random_stack(size, precision, true, false, 3));
+    check_repeats(gpu, {training.layers.back().y, training.layers.front().hn}, precision);
+  }
+}
+
 TEST_CASE("training steps with lengths have the gradients of the reference on a GPU, padded and packed", "[gpu]") {
   const DeviceInfo device = device_info();
   std::uint64_t seed = 0;
