@@ -238,15 +238,19 @@ bool runs(const Json& answer) {
   return answer.value(answer.contains("runs") ? "runs" : "fits", Json(true)) == true;
 }
 
-// What takes how long: a step, an iteration of a training, all images.
+// What takes how long: a step, an iteration of a training, the sequence of a stack without gradients, all images.
 struct Time {
   const char *what, *field, *interval, *unit;
 };
 const Time& time_of(const Json& answer) {
-  static constexpr std::array<Time, 3> kTimes{{{"a step takes ", "step_us", "interval_us", " µs"},
+  static constexpr std::array<Time, 4> kTimes{{{"a step takes ", "step_us", "interval_us", " µs"},
                                                {"an iteration takes ", "us", "interval_us", " µs"},
+                                               {"a sequence takes ", "us", "interval_us", " µs"},
                                                {"all images take ", "ms", "interval_ms", " ms"}}};
-  return kTimes[answer.contains("phases") ? 1 : answer.contains("ms") ? 2 : 0];
+  return kTimes[answer.contains("ms")                     ? 3
+                : !answer.contains("phases")              ? 0
+                : answer.value("stash", Json()) == "none" ? 2
+                                                          : 1];
 }
 
 std::string time_text(const Json& answer) {

@@ -200,7 +200,7 @@ Given read_question(const Json& question, unsigned of) {
   }
   if (given.is_of_stack(of)) {
     for (const char* name : {"plan", "constraints", "mask", "rows"}) {
-      if (question.contains(name)) {
+      if (question.contains(name) && !question.at(name).empty()) {
         throw InputError("question: '" + std::string(name) + "' " + std::string(kOneLayer));
       }
     }

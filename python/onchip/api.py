@@ -265,11 +265,12 @@ def fit(chip: ChipLike, cell: Optional[str] = None, hidden: Optional[int] = None
 
     Of a training (mode="train") or of a feed-forward network (network="spdnn:1024x120"): a dict, what `onchip fit --format
     json` prints, with `fits`; keywords are those of predict(). A training without a hidden size has the largest that fits, in
-    memory="24 GiB" where that is given.
+    memory="24 GiB" where that is given. The same of a stack (layers=4): whether all layers are on the SMs at once.
 
     Raises InputError for a keyword or a value that is none."""
     named = {"cell": cell, "hidden": hidden, "batch": batch, "density": density, "precision": precision, "tier": tier}
-    if options.get("network") is not None or options.get("mode") == "train":
+    is_stack = any(options.get(key) is not None for key in ("layers", "bidirectional", "input"))
+    if options.get("network") is not None or options.get("mode") == "train" or is_stack:
         return _ask(chip, _question("fit", {**named, **options}), matrix)
     for key in sorted(options.keys() - {"mode", "network"}):
         near = _nearest(key, (*named, "matrix"))
@@ -332,7 +333,7 @@ def what_if(chip: ChipLike, cell: Optional[str] = None, changes: Texts = (), hid
             target: Texts = (), vary: Texts = (), price: Texts = (), **options: Any) -> Answer:  # fmt: skip
     """The network on the chip and on one with changes (["sm.count=+10%"]), and which numbers its answer hangs on: a dict,
     what `onchip what-if --format json` prints. Other keywords are those of predict(). Without a hidden size: the largest
-    that fits, a multiple of `granule` (32). With a target (["hidden=8192"], ["step_us<=2"], of a feed-forward network
+    that fits, a multiple of `granule` (32). With layers=4: a stack with all of them on the SMs at once. With a target (["hidden=8192"], ["step_us<=2"], of a feed-forward network
     ["ms<=5"]): the least of the varied numbers (["shared_memory.per_sm"]) that reaches it."""
     return _ask(chip, _question("what_if", {
         "cell": cell, "hidden": hidden, "batch": batch, "density": density, "precision": precision, "mask": mask,

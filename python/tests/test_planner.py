@@ -50,6 +50,18 @@ class Workloads(unittest.TestCase):
                                     network={"cell": "lstm", "batch": 64}))  # fmt: skip
         self.assertTrue(fit["fits"])
 
+    def test_layers_ask_fit_and_what_if_about_a_stack(self):
+        network = {"cell": "lstm", "hidden": 1024, "batch": 4}
+        fit = onchip.fit("h200", **network, layers=4)
+        self.assertEqual(fit, asked("fit", network=network, layers=4))
+        self.assertFalse(fit["fits"])
+        self.assertEqual(fit["otherwise"]["way"], "2 layers on the SMs at once")
+        least = onchip.what_if("h200", **network, layers=4, vary="sm.count")
+        self.assertEqual(least["alone"][0]["values"], {"sm.count": 256})
+        self.assertTrue(onchip.fit("h200", "lstm", 512, 4, layers=4)["fits"])
+        with self.assertRaisesRegex(onchip.InputError, "a stack that is on the chip at once is dense"):
+            onchip.fit("h200", **network, layers=4, density=0.1)
+
     def test_keywords_of_a_feed_forward_network_do_too(self):
         for name, ask in (("fit", onchip.fit), ("predict", onchip.predict), ("what_if", onchip.what_if)):
             self.assertEqual(without_seconds(ask("h200", **IMAGES, gpus=2)), without_seconds(asked(name, **IMAGES, gpus=2)))

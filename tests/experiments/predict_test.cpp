@@ -161,7 +161,7 @@ TEST_CASE("fit, what-if and simulate answer for a stack whose layers are on the 
   CHECK(changed.status == 1);
   CHECK(says(changed.out, "does not fit"));
   CHECK(says(changed.out, "otherwise, us"));
-  CHECK(says(run("what-if --hidden 784 --vary sm.count" + stack).out, "sm.count      132  147"));
+  CHECK(says(run("what-if --hidden 784 --vary sm.count" + stack).out, "sm.count      132    147"));
   require_refusal("what-if --hidden 512 --layers 2 --family dense_persistent --set sm.count=200",
                   "a stack that is on the chip");
   require_refusal("fit --cell lstm --layers 2 --plan 'dense_training none stepwise=1'", "--plan is of one network");

@@ -58,6 +58,7 @@ TEST_CASE("a report of every kind of answer has its sentence, its command and it
         Asked{"fit --hidden 20000 --density 30% --batch 1", "does not fit: too little of"},
         Asked{"what-if --hidden 2304 --density 30% --set sm.clock=+10% --no-ranking", "changed: relu H=2304"},
         Asked{"predict --mode train --cell lstm --hidden 512 --batch 32", "fits: an iteration takes "},
+        Asked{"fit --cell lstm --hidden 512 --layers 4", "fits: a sequence takes "},
         Asked{"predict --network spdnn:1024x120", "spdnn:1024x120 on H200 fits: all images take "},
         Asked{"predict --cell lstm --hidden 512 --layers 2", "; the whole sequence takes "}}) {
     CAPTURE(question);

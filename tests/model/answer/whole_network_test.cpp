@@ -207,7 +207,7 @@ TEST_CASE("a question of fit or what_if with layers is of a stack on the SMs at 
   const auto question = [](const std::string& more) {
     return R"({"layers": 4, "network": {"cell": "lstm", "hidden": 1024, "batch": 4}, )" + more + "}";
   };
-  const Json fit = ask(chip, question(R"("ask": "fit")"));
+  const Json fit = ask(chip, question(R"("ask": "fit", "constraints": {})"));
   CHECK(fit["fits"] == false);
   CHECK(fit["limits"].size() == 4);
   CHECK(fit["otherwise"]["way"] == "2 layers on the SMs at once");

@@ -171,7 +171,7 @@ TEST_CASE("the parts of a simulated recurrence are its step, and without polls i
   CHECK(saved_us > 0.1);
 }
 
-TEST_CASE("layers of a stack move the same states; the first reads its input's products, the last leaves its output",
+TEST_CASE("layers of a stack move the same states, the first reads its input's products and the last leaves its output",
           "[fast]") {
   const Chip chip = find_chip("h200").chip;
   const TrainingSize size{.input = 512, .hidden = 512, .batch = 4, .steps = 64};
