@@ -103,9 +103,12 @@ template <typename P>
 Priced price_of_blocks(const Chip& chip, const ExaminedNetwork& network, const NetworkStructure& structure,
                        const BlocksWork& usual, const Activity& activity, const P& plan) {
   const BlocksWork& work =
-      plan.warps == usual.geometry.warps ? usual : network.off_chip->blocks.of({P::kName, plan.warps}, [&] {
-        return blocks_work(network.network, structure, blocks_geometry(network.network, structure, plan.warps));
-      });
+      plan.warps == usual.geometry.warps && plan.weight_bytes == usual.geometry.weight_bytes
+          ? usual
+          : network.off_chip->blocks.of({P::kName, plan.warps, plan.weight_bytes}, [&] {
+              return blocks_work(network.network, structure,
+                                 blocks_geometry(network.network, structure, plan.warps, 0, plan.weight_bytes));
+            });
   const std::string why = why_not_fitting(chip, work.geometry, plan);
   return why.empty() ? price_blocks(chip, work, activity, plan) : Priced::nothing(why);
 }
@@ -259,7 +262,7 @@ PlannedInference fastest_library(const Chip& chip, const ExaminedNetwork& networ
 
 std::optional<PlannedInference> with_fp16_weights(const Chip& chip, const ExaminedNetwork& network,
                                                   const Activity& of_all, int gpus) {
-  if (std::ranges::all_of(network.blocks.halves, [](char are) { return are != 0; })) {
+  if (std::ranges::all_of(network.blocks.values, &WeightValues::halves)) {
     return {};
   }
   const std::shared_ptr<const ExaminedNetwork>& rounded = network.off_chip->rounded.of(Precision::fp16, [&] {
