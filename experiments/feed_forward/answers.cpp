@@ -30,6 +30,10 @@ std::string structure_text(const ExaminedNetwork& network) {
          std::to_string(found.writes.accesses) + " writes; found in " + fixed(network.seconds, 2) + " s\n";
 }
 
+std::string values_text(const FeedForwardCase& answer) {
+  return answer.runs() ? "weights     " + std::string(values_read(*answer.plan)) + '\n' : "";
+}
+
 std::string capacity_text(const FeedForwardCase& answer) {
   const ExaminedNetwork& network = *answer.network;
   if (!network.work) {
@@ -90,8 +94,8 @@ std::string fit_text(const FeedForwardCase& answer) {
          (answer.runs() ? "time        " + time_text(answer) + ", most of it " + std::string(answer.price.binding()) +
                               "\nplan        " + answer.plan_text() + '\n'
                         : "") +
-         faster_text(answer) + reason_text(answer) + structure_text(network) + capacity_text(answer) +
-         remedies_text(answer.to_fit, ", in blocks");
+         faster_text(answer) + reason_text(answer) + structure_text(network) + values_text(answer) +
+         capacity_text(answer) + remedies_text(answer.to_fit, ", in blocks");
 }
 
 std::string images_text(const Activity& activity) {
@@ -124,8 +128,8 @@ std::string predict_text(const FeedForwardCase& answer) {
          " TeraEdges/s as the challenge counts; " + fixed(answer.tera_macs_per_s, 1) +
          " T multiply-adds/s executed, of " + fixed(answer.executed_image_layers, 0) + " image-layers\nplan        " +
          answer.plan_text() + '\n' + faster_text(answer) + reason_text(answer) + images_text(activity) +
-         structure_text(network) + capacity_text(answer) + '\n' + to_aligned(terms) + '\n' + to_aligned(launches) +
-         remedies_text(answer.to_fit, ", in blocks");
+         structure_text(network) + values_text(answer) + capacity_text(answer) + '\n' + to_aligned(terms) + '\n' +
+         to_aligned(launches) + remedies_text(answer.to_fit, ", in blocks");
 }
 
 Report report_of(std::string text, const FeedForwardCase& answer, Json json) {

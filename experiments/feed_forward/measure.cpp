@@ -300,9 +300,9 @@ struct RoundedWeights {
 // Nothing where they are fp16 numbers, or beyond them.
 std::optional<RoundedWeights> round_weights(const Chip& chip, const InferenceTask& task, const Activity& activity) {
   ExaminedNetwork network = not_examined(task.network);
-  network.blocks.halves.resize(static_cast<std::size_t>(network.layers));
+  network.blocks.values.resize(static_cast<std::size_t>(network.layers));
   parallel_for(network.layers, all_cores(),
-               [&](int l) { network.blocks.halves[l] = are_halves(task.network.layer(l).weights.value); });
+               [&](int l) { network.blocks.values[l] = values_of(task.network.layer(l).weights.value); });
   const std::optional<PlannedInference> best = with_fp16_weights(chip, network, activity, 1);
   if (!best) {
     return {};
@@ -368,7 +368,8 @@ void add_what_was_run(Columns<MeasuredInference>& columns) {
   columns.add(
       "weights", "", "of all layers", [](const Row& row) { return row.found().weights; }, "structure/weights");
   columns.add("class", "", "`generic-blocks`: by a plan of blocks; `generic-unstructured`", &Row::class_name);
-  columns.add("values", "", "that are kept of weights", [](const Row&) { return "one per weight"; });
+  columns.add("values", "", "that are read of weights, in blocks: `one value`; `coded values`, of e4m3; `fp16 values`",
+              [](const Row& row) { return values_read(row.planned.plan); });
   columns.add("plan", "", "as text, which `--plan` takes", [](const Row& row) { return row.planned.text; });
   columns.add("refused", "", "plans that were predicted to be faster, and why they have no kernel",
               [](const Row& row) { return row.planned.refusals(); });

@@ -143,7 +143,8 @@ int simulate_feed_forward(const Options& options, const Chip& chip, int threads)
   const auto* dense = std::get_if<DenseLayerPlan>(&plan);
   const BlocksPlan& blocks = dense != nullptr ? *dense : std::get<BlocksPlan>(plan);
   const NetworkStructure& structure = dense != nullptr ? dense_layer(examined)->structure : examined.blocks;
-  const BlocksLayout layout = pack_blocks(network, structure, blocks_geometry(network, structure, blocks.warps));
+  const BlocksLayout layout =
+      pack_blocks(network, structure, blocks_geometry(network, structure, blocks.warps, 0, blocks.weight_bytes));
   if (options.given("images")) {
     const Inputs images = read_images(options.text("images"), network.neurons.front());
     ReferenceOptions of_reference;

@@ -19,8 +19,6 @@
 namespace onchip {
 namespace {
 
-constexpr int kMostAhead = 4;
-
 using TileKey = std::tuple<int, int, bool, bool>;
 TileKey key_of(const BlocksTile& tile, bool settles) {
   return {tile.groups, tile.words, tile.in_place, settles};
@@ -95,7 +93,9 @@ BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& ti
     throw InputError("plans of blocks need an sm_90 or newer; this is " + architecture);
   }
   std::optional<BlocksKernel> best;
-  for (int ahead = std::min(kMostAhead, geometry.ahead_divides()); ahead > 0; --ahead) {
+  // Copies to shared memory take no registers.
+  const int least_ahead = geometry.weight_bytes == 0 ? geometry.most_ahead() : 1;
+  for (int ahead = geometry.most_ahead(); ahead >= least_ahead; --ahead) {
     if (geometry.ahead_divides() % ahead != 0) {
       continue;
     }
@@ -114,6 +114,8 @@ BlocksKernel compile_blocks(const BlocksGeometry& geometry, const BlocksTile& ti
     define(defines, "settles", settles);
     define(defines, "holes", geometry.holes);
     define(defines, "remainder", geometry.remainder);
+    define(defines, "weight_bytes", geometry.weight_bytes);
+    define(defines, "weight", geometry.one_weight);
     const ResourceReport resources = compile(request).resources;
     if (!best || resources.spill_bytes < best->resources.spill_bytes) {
       best = {ahead, std::move(request), resources};

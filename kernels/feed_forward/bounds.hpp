@@ -45,7 +45,7 @@ class BoundsProof {
     of.remainder = at[remainder_];
     of.remainder_begin = array_at<std::uint32_t>(at, remainder_begin_);
     of.clip = clip_ * scale_;
-    of.slack = upper ? 1 + slack_ : 1 - slack_;
+    of.slack = (upper ? 1 + slack_ : 1 - slack_) / weight_factor_;
     of.shift = upper ? underflow_ : 0;
     of.one = one_;
     of.round_up = upper ? 0x1fffU : 0U;
@@ -68,7 +68,7 @@ class BoundsProof {
 
   std::size_t phases_;
   int most_images_, sms_, layers_, inputs_;
-  float clip_, scale_, slack_, underflow_;
+  float clip_, scale_, weight_factor_, slack_, underflow_;
   std::uint32_t one_, settled_;  // fp16: the scale; nearly the clip, scaled
   std::uint32_t widest_;
   bool is_wide_;                // features of fp32 are in device memory

@@ -45,9 +45,15 @@ class Warp {
   // Records: the warp's of a layer, part after part of each block.
   void fetch(int layer, int number) {
     const std::int64_t record = record_at(layer, number);
+    if (is_copied()) {
+      copy(slot_at(number), static_cast<std::int64_t>(geometry_.record_bytes()), copy_register(number));
+      return;
+    }
     for (int t = 0; t < geometry_.part_tiles(); ++t) {
       load(parts_.place_bytes, input_register(number, t), inputs_at(record, t), kBlockColumns, 1);
-      load(16, weight_register(number, t), record + t * 2 * kBlockRows * kBlockColumns, kWarpLanes, 1);
+      if (t < geometry_.lane_vectors()) {
+        load(16, slot_register(number, 4 * t), record + 16 * kWarpLanes * t, kWarpLanes, 1);
+      }
     }
     load(8, bias_register(number), record + parts_.biases, kBlockRows / 2, 4);
     load(parts_.place_bytes, destination_register(number), record + parts_.destinations, kBlockRows, 1);
@@ -129,12 +135,12 @@ class Warp {
 
   // Of a slot of weights; a number of registers that does not fit is as if they were shared.
   int slot_register(int record, int i) const {
-    return WarpWriter::sum(record % ahead_ * (5 * geometry_.part_tiles() + 3) + i);
+    return WarpWriter::sum(record % ahead_ * (weight_registers() + geometry_.part_tiles() + 3) + i);
   }
-  int weight_register(int record, int tile) const { return slot_register(record, 4 * tile); }
-  int input_register(int record, int tile) const { return slot_register(record, 4 * geometry_.part_tiles() + tile); }
-  int bias_register(int record) const { return slot_register(record, 5 * geometry_.part_tiles()); }
-  int destination_register(int record) const { return slot_register(record, 5 * geometry_.part_tiles() + 2); }
+  int weight_registers() const { return 4 * geometry_.lane_vectors(); }
+  int input_register(int record, int tile) const { return slot_register(record, weight_registers() + tile); }
+  int bias_register(int record) const { return input_register(record, geometry_.part_tiles()); }
+  int destination_register(int record) const { return input_register(record, geometry_.part_tiles() + 2); }
 
   void load(int width, int destination, std::int64_t at, int lanes, int apart) {
     out_.access(Operation::global_load, width, destination, kNoRegister, [&](int lane) {
@@ -164,9 +170,43 @@ class Warp {
     return kMatrixRegisters + static_cast<int>(4 * of_instruction) % kMatrixRegisterCount;
   }
 
+  // Registers of mma's A, the first and the last: as loaded, expanded, or always the same.
+  std::pair<int, int> fragment(int record, int tile) {
+    if (geometry_.weight_bytes == 0) {
+      return {kNoRegister, kNoRegister};
+    }
+    if (geometry_.weight_bytes == 2) {
+      return {slot_register(record, 4 * tile), slot_register(record, 4 * tile) + 3};
+    }
+    int expanded = kNoRegister;
+    for (int i = 0; i < 4; ++i) {
+      expanded = out_.conversion(slot_register(record, 2 * tile + i / 2));
+    }
+    return {expanded, expanded};
+  }
+
+  // A record without weights, from its slot.
+  void take(int record) {
+    const std::int64_t slot = slot_at(record);
+    const int copied = out_.integers(1, copy_register(record));
+    const auto read = [&](int width, int destination, std::int64_t at, int apart, int lanes) {
+      out_.access(Operation::shared_load, width, destination, copied,
+                  [&](int lane) { return at + std::int64_t{lane / apart % lanes} * width; });
+    };
+    for (int t = 0; t < geometry_.part_tiles(); ++t) {
+      read(parts_.place_bytes, input_register(record, t), slot + inputs_at(0, t), 1, kBlockColumns);
+    }
+    read(8, bias_register(record), slot + parts_.biases, 4, kBlockRows / 2);
+    read(parts_.place_bytes, destination_register(record), slot + parts_.destinations, 1, kBlockRows);
+    out_.fill(4);
+  }
+
   // sums: their registers, by group; they begin with the first record of a block.
   void multiply(int layer, int record, std::int64_t source, bool begins, const std::vector<int>& sums) {
     const std::vector<Matrices> all = matrices();
+    if (is_copied()) {
+      take(record);
+    }
     for (int t = 0; t < geometry_.part_tiles(); ++t) {
       const Numbers places = read(inputs_at(record_at(layer, record), t));
       const bool is_same = (places[0] & parts_.same) != 0;
@@ -182,28 +222,37 @@ class Warp {
             [&](int lane) { return is_same ? -1 : address(source, all[m], lane, places); }, /*anyway=*/true);
       }
       out_.operate(Operation::other);
+      const auto [first, last] = fragment(record, t);
       for (int word = 0; word < tile_.words; ++word) {
         for (int g = 0; g < tile_.groups; ++g) {
           const bool is_first = begins && t == 0 && word == 0;
           out_.operate(Operation::tensor, sums[g],
-                       {is_first ? kNoRegister : sums[g], weight_register(record, t), weight_register(record, t) + 3,
+                       {is_first ? kNoRegister : sums[g], first, last,
                         matrix_register(static_cast<std::size_t>(tile_.words == 2 ? g : g / 2))});
         }
       }
     }
   }
 
-  // Where a record of the ring lies behind all features.
+  // Behind all features: where a record of the remainder's ring lies, or a record without weights.
   std::int64_t ring_at(std::int64_t record) const {
     return 2 * group_bytes_ * tile_.groups + (warp_ * kRemainderRing + record % kRemainderRing) * record_bytes();
   }
+  std::int64_t slot_at(int record) const {
+    return 2 * group_bytes_ * tile_.groups +
+           (std::int64_t{warp_} * ahead_ + record % ahead_) * static_cast<std::int64_t>(geometry_.record_bytes());
+  }
+  bool is_copied() const { return geometry_.weight_bytes == 0; }
+  int copy_register(int record) const { return kCopyRegisters + record % ahead_; }
   std::int64_t record_bytes() const { return static_cast<std::int64_t>(remainder_record_bytes(parts_.place_bytes)); }
   void copy_record(std::int64_t record) {
-    out_.access(Operation::async_copy, kPlaceBytes, kCopyRegisters + static_cast<int>(record % kRemainderRing),
-                kNoRegister, [&](int lane) {
-                  const std::int64_t of_lane = std::int64_t{kPlaceBytes} * lane;
-                  return of_lane < record_bytes() ? ring_at(record) + of_lane : -1;
-                });
+    copy(ring_at(record), record_bytes(), kCopyRegisters + static_cast<int>(record % kRemainderRing));
+  }
+  void copy(std::int64_t to, std::int64_t bytes, int destination) {
+    out_.access(Operation::async_copy, kPlaceBytes, destination, kNoRegister, [&](int lane) {
+      const std::int64_t of_lane = std::int64_t{kPlaceBytes} * lane;
+      return of_lane < bytes ? to + of_lane : -1;
+    });
     out_.fill(4);
   }
 

@@ -3,7 +3,7 @@
 // through layers, generated from the layout's records, in the order of the machine code:
 //
 //   tile      whether its inputs are those of the tile before; else matrices of 16 places, two groups of images or both
-//             words at a time; products
+//             words at a time; weights of e4m3 become fp16; products
 //   remainder of each record, which the ring in shared memory has: a later one from L2 to its place; matrices of 32
 //             places, a group and word at a time; products
 //   next      weights, biases and places of the output block that comes `ahead` blocks later, from L2

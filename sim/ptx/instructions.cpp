@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/ptx/instructions.hpp"
 
+#include "model/base/numeric.hpp"
 #include "sim/ptx/lanes.hpp"
 #include "sim/ptx/memory_instructions.hpp"
 
@@ -208,6 +209,7 @@ std::vector<InstructionRow> conversion_rows() {
       {"cvt.s32.s8 cvt.u32.s8", each<[](u32 a) -> u32 { return static_cast<u32>(static_cast<s32>(static_cast<std::int8_t>(a))); }>()},
       {"cvt.s32.s8 cvt.u32.s8", each<[](u16 a) -> u32 { return static_cast<u32>(static_cast<s32>(static_cast<std::int8_t>(a))); }>()},
       {"cvt.rn.f16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{to_half(as_float(a))} << 16 | to_half(as_float(b)); }>()},
+      {"cvt.rn.f16x2.e4m3x2", each<[](u16 a) -> u32 { return u32{to_half(from_e4m3(static_cast<std::uint8_t>(a >> 8)))} << 16 | to_half(from_e4m3(static_cast<std::uint8_t>(a))); }>()},
       {"cvt.rn.bf16x2.f32", each<[](u32 a, u32 b) -> u32 { return u32{to_bf16(as_float(a))} << 16 | to_bf16(as_float(b)); }>()},
       {"cvt.rn.f32.u32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(a)); }>()},
       {"cvt.rn.f32.s32", each<[](u32 a) -> u32 { return float_bits(static_cast<float>(static_cast<s32>(a))); }>()},

@@ -6,12 +6,14 @@
 //   warp               the output blocks [w * ONCHIP_BLOCKS, ...) of every layer, 16 neurons each
 //   output block       ONCHIP_PARTS records of ONCHIP_TILES weight tiles of 16 outputs x 16 inputs, whose neurons may
 //                      lie in any places of shared memory; 8 places that differ modulo 8 are read and written without a
-//                      bank conflict
+//                      bank conflict. Weights are fp16; or, of all layers, e4m3 times a power of two, by which `slack` is
+//                      divided; or one number, of which nothing is read: then a tile's missing inputs are places of zeros
 //
 // A feature is a fp16 word, or two of them, value and residual (22 bits), times a power of two that keeps residuals
 // normal:
 //   shared memory [buffer][image / 8][word][place][image % 8]; in device memory [image][place][word]
-// Weights come from L2, ONCHIP_AHEAD records ahead of their use, in registers. Those outside of the tiles, 32 to
+// Weights come from L2, ONCHIP_AHEAD records ahead of their use, in registers or, of records without weights, in shared
+// memory. Those outside of the tiles, 32 to
 // a record, come two records ahead; an output block has as many as it has, one behind another through all layers.
 //
 // After the last layer of a launch the images that are alive are appended to the next launch's list, or marked in the
@@ -29,8 +31,9 @@ using Features = u32[kGroups][2 * kWords];
 
 // In the place of record `record` of a warp's layer, which has been multiplied, the one kAhead behind it: of this layer's
 // blocks, or of the next one's.
-__device__ inline void fetch_behind(Weights& weights, int record, const Block* blocks, const Block* next, int lane) {
-  fetch(weights, record + kAhead < kRecords ? blocks[record + kAhead] : next[record + kAhead - kRecords], lane);
+__device__ inline void fetch_behind(Weights& weights, Block* slot, int record, const Block* blocks, const Block* next,
+                                    int lane) {
+  fetch(weights, slot, record + kAhead < kRecords ? blocks[record + kAhead] : next[record + kAhead - kRecords], lane);
 }
 
 // Of the rows whose addresses a lane gives: of both words of a group, or of one word of two groups.
@@ -79,14 +82,15 @@ __device__ inline void add_tiles(const Weights& weights, u32 lane_source, bool h
     if (!(weights.inputs[t] & kSameInputs)) {  // the same of all lanes
       load_groups(inputs, lane_source + weights.inputs[t] * kPlaceBytes);
     }
+    const uint4 tile = tile_of(weights, t);
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
-      multiply(sums[g], weights.tiles[t], inputs[g][0], inputs[g][1]);
+      multiply(sums[g], tile, inputs[g][0], inputs[g][1]);
     }
     if (kWords == 2 && has_residuals) {
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
-        multiply(sums[g], weights.tiles[t], inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1]);
+        multiply(sums[g], tile, inputs[g][2 * kWords - 2], inputs[g][2 * kWords - 1]);
       }
     }
   }
@@ -161,7 +165,7 @@ __device__ inline void hold(Features& held, const Features& words) {
 // another, then what is outside of tiles, then its features. In place, these replace the inputs when all warps have read
 // them.
 __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, bool has_residuals, const Block* next,
-                                 Weights (&ahead)[kAhead], const Block* blocks, RemainderRing& remainder,
+                                 Weights (&ahead)[kAhead], Block* slots, const Block* blocks, RemainderRing& remainder,
                                  Extremes& extremes) {
   const int lane = threadIdx.x % 32;
   const u32 lane_half = (lane / 16) * kLaneHalf;
@@ -183,16 +187,20 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
     for (int part = 0; part + kStep < kParts; part += kStep) {
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
+        take(ahead[i], slots + i, lane);
         add_tiles(ahead[i], lane_source, has_residuals, inputs, sums);
-        fetch_behind(ahead[i], b * kParts + part + i, blocks, next, lane);
+        fetch_behind(ahead[i], slots + i, b * kParts + part + i, blocks, next, lane);
       }
     }
 #pragma unroll
     for (int i = 0; i + 1 < kStep; ++i) {
+      take(ahead[i], slots + i, lane);
       add_tiles(ahead[i], lane_source, has_residuals, inputs, sums);
-      fetch_behind(ahead[i], (b + 1) * kParts - kStep + i, blocks, next, lane);
+      fetch_behind(ahead[i], slots + i, (b + 1) * kParts - kStep + i, blocks, next, lane);
     }
-    Weights& weights = ahead[kParts > 1 ? kAhead - 1 : b % kAhead];
+    const int last = kParts > 1 ? kAhead - 1 : b % kAhead;
+    Weights& weights = ahead[last];
+    take(weights, slots + last, lane);
     add_tiles(weights, lane_source, has_residuals, inputs, sums);
     if constexpr (kRemainder) {
 #pragma unroll 1
@@ -202,7 +210,7 @@ __device__ inline void run_layer(const Arguments& a, u32 source, u32 target, boo
     }
     const float2 bias{weights.bias.x + a.shift, weights.bias.y + a.shift};
     const u32 destination = weights.destination;
-    fetch_behind(weights, (b + 1) * kParts - 1, blocks, next, lane);
+    fetch_behind(weights, slots + last, (b + 1) * kParts - 1, blocks, next, lane);
     Features words;
     make_features(a, sums, bias, words, extremes);
     if constexpr (kInPlace) {
@@ -238,10 +246,11 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
   };
   constexpr int kLayerBlocks = kWarps * kRecords;
   const Block* const own = static_cast<const Block*>(a.records) + threadIdx.x / 32 * kRecords;  // of this warp, in layer 0
+  Block* const slots = reinterpret_cast<Block*>(smem + kRings) + threadIdx.x / 32 * kAhead;
   Weights ahead[kAhead];
 #pragma unroll
   for (int b = 0; b < kAhead; ++b) {
-    fetch(ahead[b], own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
+    fetch(ahead[b], slots + b, own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
   }
   Record* const ring = reinterpret_cast<Record*>(smem + kRings) + threadIdx.x / 32 * onchip::kRemainderRing;
   RemainderRing remainder;
@@ -276,7 +285,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
       const Block* blocks = own + static_cast<u64>(layer) * kLayerBlocks;
       const Block* next = own + static_cast<u64>(layer + 1 < a.end_layer ? layer + 1 : a.first_layer) * kLayerBlocks;
       run_layer(a, shared_address(memory.features[buffer]), shared_address(memory.features[target]),
-                a.bitmaps == nullptr || layer > a.first_layer, next, ahead, blocks, remainder, extremes);
+                a.bitmaps == nullptr || layer > a.first_layer, next, ahead, slots, blocks, remainder,
+                extremes);
       buffer = target;
       if (kSettles && layer % onchip::kSettlesEach == 0 && layer + 1 < a.end_layer) {
         mark(memory, a, extremes);
@@ -285,9 +295,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void feed_forward_blocks(co
         __syncthreads();
         if (settled) {
           // The weights that are on their way are of the next layer.
+          if (kCopies) {
+            asm volatile("cp.async.wait_all;" ::: "memory");
+          }
 #pragma unroll
           for (int b = 0; b < kAhead; ++b) {
-            fetch(ahead[b], own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
+            fetch(ahead[b], slots + b, own[static_cast<u64>(a.first_layer) * kLayerBlocks + b], lane);
           }
           break;
         }

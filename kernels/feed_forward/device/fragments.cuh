@@ -38,10 +38,18 @@ __device__ inline void multiply(float (&sum)[4], const uint4& a, u32 b0, u32 b1)
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// Weights of a record as mma's A, so many times 16 bytes of each lane: a tile in fp16, or two in e4m3; none where all
+// weights are one number.
+template <int kVectors>
+struct LaneVectors {
+  uint4 tiles[kVectors][32];
+};
+template <>
+struct LaneVectors<0> {};
+
 // What a warp reads of an output block, or of a part of it; the last has what is not of tiles.
-template <typename Place, int kTiles>
-struct __align__(32) OutputBlock {
-  uint4 tiles[kTiles][32];   // mma's A, fp16
+template <typename Place, int kTiles, int kVectors = kTiles>
+struct __align__(32) OutputBlock : LaneVectors<kVectors> {
   float2 biases[8];          // of rows r and r + 8
   Place destinations[16];    // place of a row's neuron
   Place inputs[kTiles][16];  // places of a tile's inputs
@@ -49,6 +57,16 @@ struct __align__(32) OutputBlock {
   u32 remainder;  // records
 #endif
 };
+
+// Eight numbers of e4m3, in fp16.
+__device__ inline uint4 expand(u32 low, u32 high) {
+  uint4 halves;
+  asm("{\n.reg .b16 a, b, c, d;\nmov.b32 {a, b}, %4;\nmov.b32 {c, d}, %5;\ncvt.rn.f16x2.e4m3x2 %0, a;\n"
+      "cvt.rn.f16x2.e4m3x2 %1, b;\ncvt.rn.f16x2.e4m3x2 %2, c;\ncvt.rn.f16x2.e4m3x2 %3, d;\n}"
+      : "=r"(halves.x), "=r"(halves.y), "=r"(halves.z), "=r"(halves.w)
+      : "r"(low), "r"(high));
+  return halves;
+}
 
 // 32 weights outside of the tiles of their output block (remainder_records.hpp).
 template <typename Place>

@@ -19,10 +19,12 @@ struct ProgramMaker {
   const UnstructuredOptions& options;
 
   PlannedProgram operator()(const BlocksPlan& plan) const {
-    return of_blocks(plan, blocks_program, true, [&] { return blocks_geometry(network, structure(), plan.warps); });
+    return of_blocks(plan, blocks_program, true,
+                     [&] { return blocks_geometry(network, structure(), plan.warps, 0, plan.weight_bytes); });
   }
   PlannedProgram operator()(const DenseLayerPlan& plan) const {
-    return of_blocks(plan, blocks_program, false, [&] { return blocks_geometry(network, structure(), plan.warps); });
+    return of_blocks(plan, blocks_program, false,
+                     [&] { return blocks_geometry(network, structure(), plan.warps, 0, plan.weight_bytes); });
   }
   PlannedProgram operator()(const StreamedPlan& plan) const {
     return of_blocks(plan, streamed_program, true, [&] { return streamed_geometry(network, structure(), plan.chain); });
@@ -73,7 +75,7 @@ struct ProgramMaker {
     if constexpr (requires { plan.chain; }) {
       how += " chain=" + std::to_string(plan.chain);
     } else {
-      how += " warps=" + std::to_string(plan.warps);
+      how += " warps=" + std::to_string(plan.warps) + " weight_bytes=" + std::to_string(plan.weight_bytes);
     }
     auto [found, packed] = cache.blocks(how, [&] {
       return PackedBlocks{summary(structure()), pack_blocks(network, structure(), geometry())};

@@ -22,6 +22,13 @@ double tera(double count, double us) {
   return us > 0 ? 1e-6 * count / us : 0;
 }
 
+// Of blocks in the form that takes the least shared memory: without copies of records.
+BlocksGeometry in_fp16(const ExaminedNetwork& network) {
+  BlocksGeometry geometry = network.work->geometry;
+  geometry.weight_bytes = 2;
+  return geometry;
+}
+
 // The least shared memory of an SM, in whole KiB, with which it fits; one KiB less is refused.
 std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNetwork& network, double needed) {
   const auto with = [&](double kib) {
@@ -30,7 +37,7 @@ std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNet
     return changed.chip;
   };
   const auto fits = [&](double kib) {
-    return static_cast<double>(network.work->geometry.shared_bytes(kLeastTile)) <= with(kib).smem_bytes_per_block;
+    return static_cast<double>(in_fp16(network).shared_bytes(kLeastTile)) <= with(kib).smem_bytes_per_block;
   };
   const double kib = std::ceil((needed + chip.chip.smem_reserved_bytes_per_block) / kKibi);
   if (!fits(kib) || fits(kib - 1)) {
@@ -48,7 +55,7 @@ FeedForwardCase case_on(const ChipFile& chip, const FeedForwardQuestion& questio
   answer.shared_available = chip.chip.smem_bytes_per_block;
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
   if (network.work) {
-    const BlocksGeometry& geometry = network.work->geometry;
+    const BlocksGeometry geometry = in_fp16(network);
     answer.shared_needed = static_cast<double>(geometry.shared_bytes(kLeastTile));
     answer.weight_bytes = network.work->weight_bytes();
     for (int groups = 1; static_cast<double>(geometry.shared_bytes({groups, 1, true})) <= answer.shared_available;
@@ -73,6 +80,10 @@ void take_plan(FeedForwardCase& answer, const PlannedInference& planned) {
   const auto weights = static_cast<double>(network.structure.weights);
   if (answer.family() == BlocksPlan::kName) {
     const BlocksGeometry& geometry = network.work->geometry;
+    BlocksGeometry of_plan = geometry;
+    of_plan.weight_bytes = std::get<BlocksPlan>(planned.plan).weight_bytes;
+    answer.weight_bytes +=
+        network.layers * (static_cast<double>(of_plan.layer_bytes()) - static_cast<double>(geometry.layer_bytes()));
     const auto lists = static_cast<double>(std::min<std::size_t>(2, ends.size() - 1));
     const double image_bytes = 4.0 * static_cast<double>(geometry.feature_words({1, 1, false}));
     answer.device_bytes = answer.weight_bytes + 4.0 * weights +
@@ -276,6 +287,8 @@ Columns<FeedForwardCase> make_columns() {
   columns.add_to_json("seconds", "that it took to find the structure",
                       of_network([](const ExaminedNetwork& of) { return rounded(of.seconds, 3); }),
                       "structure/seconds");
+  columns.add("values", "", "that the plan reads of weights: `one value`; `coded values`, of e4m3; `fp16 values`",
+              if_runs([](const Row& row) { return values_read(*row.plan); }), "structure/values");
   columns.add("fits", "", "whether features stay on the SMs from layer to layer", &Row::fits);
   columns.add("problem", "", "why no plan of blocks keeps them there", &Row::problem);
   columns.add_to_json("to_fit", "what alone makes a plan of blocks fit", [](const Row& row) {

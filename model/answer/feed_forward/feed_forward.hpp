@@ -19,7 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace onchip {
@@ -28,7 +28,8 @@ struct ExaminedNetwork;
 
 // What plans ask of a network, by what it depends on of them.
 struct OffChipWork {
-  Kept<std::pair<std::string_view, int>, BlocksWork> blocks;        // by family and warps, where these are not as usual
+  // By family, warps and bytes of a weight, where these are not as usual.
+  Kept<std::tuple<std::string_view, int, int>, BlocksWork> blocks;
   Kept<int, BlocksWork> streamed;                                   // by chain
   Kept<std::string, std::vector<UnstructuredWork>> unstructured;    // by plan
   Kept<std::string_view, Found<DenseLayer>> dense;                  // by its name

@@ -21,6 +21,46 @@ constexpr int kLeastComputeCapability = 9;  // of the instructions of kernels on
 
 // ---- the best plan of a family -------------------------------------------------------------------------------------
 
+// What a plan of blocks with so many warps and bytes of a weight has to do. `usual`: the work of the structure's blocks
+// for as many warps as are chosen, in the fewest bytes. Elements of e4m3 and of fp16 lie in the same places.
+const BlocksWork& work_of(std::string_view family, const ExaminedNetwork& network, const NetworkStructure& structure,
+                          const BlocksWork& usual, int warps, int weight_bytes) {
+  const BlocksGeometry& geometry = usual.geometry;
+  if (warps == geometry.warps && weight_bytes == geometry.weight_bytes) {
+    return usual;
+  }
+  return network.off_chip->blocks.of({family, warps, weight_bytes}, [&] {
+    const BlocksGeometry asked = blocks_geometry(network.network, structure, warps, 0, weight_bytes);
+    if (warps != geometry.warps || geometry.weight_bytes == 0) {
+      return blocks_work(network.network, structure, asked);
+    }
+    BlocksWork work = usual;
+    work.geometry = asked;
+    return work;
+  });
+}
+
+// In the fewest bytes of a weight, or in fp16 where that is predicted to be faster, or alone has room.
+Found<BlocksPlan> cheapest_form(std::string_view family, const Chip& chip, const ExaminedNetwork& network,
+                                const NetworkStructure& structure, const BlocksWork& usual, const Activity& activity) {
+  const Found<BlocksPlan> fewest = choose_blocks_plan(chip, usual, activity);
+  const int weight_bytes = usual.geometry.weight_bytes;
+  if (weight_bytes == 2 || (weight_bytes == 0 && fewest)) {
+    return fewest;
+  }
+  BlocksGeometry without_copies = usual.geometry;
+  without_copies.weight_bytes = 2;
+  if (const Found<BlocksTile> tile = largest_tile(chip, without_copies, 2, 2); !tile) {
+    return Found<BlocksPlan>::nothing(tile.why());
+  }
+  const BlocksWork& in_fp16 = work_of(family, network, structure, usual, usual.geometry.warps, 2);
+  const Found<BlocksPlan> other = choose_blocks_plan(chip, in_fp16, activity);
+  const auto us = [&](const BlocksWork& work, const BlocksPlan& plan) {
+    return BlocksPricer(chip, work, activity).price(plan).us;
+  };
+  return other && (!fewest || us(in_fp16, *other) < us(usual, *fewest)) ? other : fewest;
+}
+
 std::string why_no_tensor_cores(const Chip& chip) {
   return chip.compute_capability_major >= kLeastComputeCapability ? "" : "plans of blocks need an sm_90 or newer";
 }
@@ -28,7 +68,8 @@ std::string why_no_tensor_cores(const Chip& chip) {
 Found<BlocksPlan> chosen(std::type_identity<BlocksPlan>, const Chip& chip, const ExaminedNetwork& network,
                          const Activity& activity) {
   const std::string why = network.work ? why_no_tensor_cores(chip) : network.problem;
-  return why.empty() ? choose_blocks_plan(chip, *network.work, activity) : Found<BlocksPlan>::nothing(why);
+  return why.empty() ? cheapest_form(BlocksPlan::kName, chip, network, network.blocks, *network.work, activity)
+                     : Found<BlocksPlan>::nothing(why);
 }
 
 Found<StreamedPlan> chosen(std::type_identity<StreamedPlan>, const Chip& chip, const ExaminedNetwork& network,
@@ -47,7 +88,8 @@ Found<DenseLayerPlan> chosen(std::type_identity<DenseLayerPlan>, const Chip& chi
   if (!dense) {
     return nothing(dense.why());
   }
-  const Found<BlocksPlan> plan = choose_blocks_plan(chip, dense->work, activity);
+  const Found<BlocksPlan> plan =
+      cheapest_form(DenseLayerPlan::kName, chip, network, dense->structure, dense->work, activity);
   return plan ? DenseLayerPlan{*plan} : nothing(plan.why());
 }
 
@@ -98,14 +140,10 @@ const BlocksWork& streamed_work(const ExaminedNetwork& network, int chain) {
   });
 }
 
-// `usual`: the work of the structure's blocks for as many warps as are chosen.
 template <typename P>
 Priced price_of_blocks(const Chip& chip, const ExaminedNetwork& network, const NetworkStructure& structure,
                        const BlocksWork& usual, const Activity& activity, const P& plan) {
-  const BlocksWork& work =
-      plan.warps == usual.geometry.warps ? usual : network.off_chip->blocks.of({P::kName, plan.warps}, [&] {
-        return blocks_work(network.network, structure, blocks_geometry(network.network, structure, plan.warps));
-      });
+  const BlocksWork& work = work_of(P::kName, network, structure, usual, plan.warps, plan.weight_bytes);
   const std::string why = why_not_fitting(chip, work.geometry, plan);
   return why.empty() ? price_blocks(chip, work, activity, plan) : Priced::nothing(why);
 }
@@ -259,7 +297,7 @@ PlannedInference fastest_library(const Chip& chip, const ExaminedNetwork& networ
 
 std::optional<PlannedInference> with_fp16_weights(const Chip& chip, const ExaminedNetwork& network,
                                                   const Activity& of_all, int gpus) {
-  if (std::ranges::all_of(network.blocks.halves, [](char are) { return are != 0; })) {
+  if (std::ranges::all_of(network.blocks.values, &WeightValues::halves)) {
     return {};
   }
   const std::shared_ptr<const ExaminedNetwork>& rounded = network.off_chip->rounded.of(Precision::fp16, [&] {

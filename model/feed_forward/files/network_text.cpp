@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -162,8 +163,8 @@ const std::array<Key, 15> kNetworkKeys{{
     {"precision", kAny,
      [](Words& words, std::string_view key, std::string_view value) {
        const auto precision = std::ranges::find(kPrecisions, value, &PrecisionInfo::name);
-       if (precision == kPrecisions.end() || value == "fp8") {
-         refuse(key, value, "fp16, bf16 or fp32");
+       if (precision == kPrecisions.end()) {
+         refuse(key, value, "fp16, bf16, fp32 or fp8");
        }
        words.precision = static_cast<Precision>(precision - kPrecisions.begin());
      }},
@@ -326,8 +327,13 @@ FeedForward rounded_to(Precision precision, FeedForward network) {
   network.layer = [make = std::move(network.layer), precision](int l) {
     SparseLayer layer = make(l);
     check_representable(layer, precision, "layer " + std::to_string(l + 1));
+    float largest = 0;
+    for (const float value : layer.weights.value) {
+      largest = std::max(largest, std::fabs(value));
+    }
+    const float scale = e4m3_scale(largest);
     for (float& value : layer.weights.value) {
-      value = round_to(precision, value);
+      value = precision == Precision::fp8 ? scale * from_e4m3(to_e4m3(value / scale)) : round_to(precision, value);
     }
     return layer;
   };

@@ -15,8 +15,8 @@
 //   shuffle=yes                   the neurons of each layer
 //   transpose=yes                 the file's matrices are [inputs, outputs], as Keras saves them
 //   order=input+hidden            of the layers of a .safetensors file, where their names and sizes do not say it
-//   precision=fp16                of the weights, which are rounded to it
-//   seed=1                        of all that is drawn
+//   precision=fp16                of the weights, which are rounded to it; fp8: to e4m3 times a power of two of the
+//   layer seed=1                        of all that is drawn
 #pragma once
 
 #include "model/feed_forward/inputs.hpp"

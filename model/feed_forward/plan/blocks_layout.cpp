@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 
 namespace onchip {
@@ -79,10 +80,17 @@ class RecordWalk {
     std::vector<std::uint32_t> places;  // [tiles, 16]
   };
 
-  // What is read where there is no column, to be multiplied by zero: a place that has been written.
+  // What is read where there is no column: a place of zeros, where all weights are one number, else one that has been
+  // written, to be multiplied by zero.
   std::uint32_t input_place_of(std::int32_t column) const {
+    if (column == kNoNeuron && geometry_.weight_bytes == 0) {
+      return unread_place();
+    }
     return static_cast<std::uint32_t>(inputs_[column == kNoNeuron ? 0 : column]);
   }
+
+  // Where rows of no neuron write their zeros.
+  std::uint32_t unread_place() const { return static_cast<std::uint32_t>(geometry_.places - kFreePlaces); }
 
   std::vector<std::int32_t> rows_of_no_block() const {
     std::vector<bool> has_block(outputs_.size());
@@ -169,17 +177,15 @@ class RecordWalk {
         put_tile(now_.places.data() + at);
       }
     }
-    while (std::ssize(record_.same) < geometry_.tiles) {  // multiplied by zeros
-      if (!has_last_) {
-        last_.fill(input_place_of(kNoNeuron));
-        put_tile(last_.data());
-      } else {
-        const auto before = last_;
-        put_tile(before.data());
-      }
+    std::array<std::uint32_t, kBlockColumns> padding = last_;
+    if (!has_last_ || geometry_.weight_bytes == 0) {
+      padding.fill(input_place_of(kNoNeuron));
+    }
+    while (std::ssize(record_.same) < geometry_.tiles) {
+      put_tile(padding.data());
     }
     std::ranges::transform(rows, record_.outputs.begin(), [&](std::int32_t row) {
-      return static_cast<std::uint32_t>(row == kNoNeuron ? geometry_.places - kFreePlaces : outputs_[row]);
+      return row == kNoNeuron ? unread_place() : static_cast<std::uint32_t>(outputs_[row]);
     });
   }
 
@@ -240,13 +246,42 @@ class Packer {
     }
   }
 
-  static std::uint16_t weight_bits(int l, std::int32_t row, std::int32_t column, float value) {
-    const std::uint16_t bits = half_bits(value);
-    if (from_bits(Precision::fp16, bits) != value) {
-      throw InputError("layer " + std::to_string(l + 1) + ": the weight from neuron " + std::to_string(column + 1) +
-                       " to " + std::to_string(row + 1) + " is no fp16 number: " + std::to_string(value));
+  struct Weight {
+    std::int32_t row, column;
+    float value;
+  };
+
+  // What a kernel makes of what is written must be the weight.
+  static void prove(int l, const Weight& weight, float held, std::string_view of) {
+    if (held != weight.value) {
+      throw InputError("layer " + std::to_string(l + 1) + ": the weight from neuron " +
+                       std::to_string(weight.column + 1) + " to " + std::to_string(weight.row + 1) + " is no " +
+                       std::string(of) + ": " + std::to_string(weight.value));
     }
+  }
+
+  std::uint16_t put_half(int l, const Weight& weight) const {
+    const float factor = layout_.geometry.weight_factor;
+    const std::uint16_t bits = half_bits(weight.value * factor);
+    prove(l, weight, from_bits(Precision::fp16, bits) / factor, "fp16 number");
     return bits;
+  }
+
+  // An element of tile t of a part.
+  void put_weight(std::byte* part, int t, std::size_t element, int l, const Weight& weight) const {
+    const BlocksGeometry& geometry = layout_.geometry;
+    if (geometry.weight_bytes == 2) {
+      const std::uint16_t bits = put_half(l, weight);
+      std::memcpy(part + (kBlockRows * kBlockColumns * t + element) * sizeof(bits), &bits, sizeof(bits));
+    } else if (geometry.weight_bytes == 1) {
+      const std::uint8_t code = to_e4m3(weight.value * geometry.weight_factor);
+      prove(l, weight, from_e4m3(code) / geometry.weight_factor, "e4m3 number, scaled");
+      constexpr int kOfLane = 8;
+      part[2 * kBlockRows * kBlockColumns * (t / 2) + element / kOfLane * 2 * kOfLane + t % 2 * kOfLane +
+           element % kOfLane] = std::byte{code};
+    } else {
+      prove(l, weight, from_bits(Precision::fp16, geometry.one_weight), "weight of the one value");
+    }
   }
 
   // What lies outside of the tiles of a block.
@@ -261,7 +296,7 @@ class Packer {
     for (const std::int32_t row : rows) {
       for (std::int64_t i = row == kNoNeuron ? 0 : rest.row_begin[row]; row != kNoNeuron && i < rest.row_begin[row + 1];
            ++i) {
-        (weight++)->weight = weight_bits(l, row, rest.column[i], rest.value[i]);
+        (weight++)->weight = put_half(l, {row, rest.column[i], rest.value[i]});
       }
     }
     const std::vector<std::byte> records = remainder_records(weights, geometry.place_bytes);
@@ -279,18 +314,19 @@ class Packer {
                  std::span<const std::int32_t> columns, const std::vector<float>& values) const {
     const BlocksGeometry& geometry = layout_.geometry;
     for (int t = 0; t < geometry.tiles; ++t) {
-      std::array<std::uint16_t, kBlockRows * kBlockColumns> fragments{};
+      std::byte* const part = record + geometry.record_bytes() * (t / geometry.part_tiles());
+      const int of_part = t % geometry.part_tiles();
       const std::size_t first = std::size_t{kBlockColumns} * t;
       for (int k = 0; k < kBlockColumns && first < places.columns.size(); ++k) {
         const std::int32_t column = places.columns[first + k];
         const std::size_t at = std::ranges::find(columns, column) - columns.begin();
         for (int r = 0; r < kBlockRows && column != kNoNeuron; ++r) {
-          fragments[fragment_element(r, k)] = weight_bits(l, places.rows[r], column, values[r * columns.size() + at]);
+          if (places.rows[r] != kNoNeuron) {
+            put_weight(part, of_part, fragment_element(r, k), l,
+                       {places.rows[r], column, values[r * columns.size() + at]});
+          }
         }
       }
-      std::byte* const part = record + geometry.record_bytes() * (t / geometry.part_tiles());
-      const int of_part = t % geometry.part_tiles();
-      std::memcpy(part + of_part * sizeof(fragments), fragments.data(), sizeof(fragments));
       put_places(part + parts_.inputs + of_part * geometry.place_bytes * kBlockColumns,
                  std::span(places.inputs).subspan(first, kBlockColumns), places.same[t] != 0);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of a plan of blocks read, as feed_forward_blocks.cu and feed_forward_exact.cu lay it out:
-//   record [layer][warp][block of the warp][part]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16, then fp32
-//   biases
+//   record [layer][warp][block of the warp][part]: fp16 tiles [tiles][32 lanes][8] as A of mma.m16n8k16; or the same in
+//     e4m3, two by two, [tiles / 2][32 lanes][2][8]; or nothing where all weights are one number
+//     (BlocksGeometry::weight_bytes); then fp32 biases
 //     [8][2] of rows r and r + 8, places of the rows [16], places of the inputs [tiles][16], with their last bit set
 //     where they are those of the tile before; of 2 or 4 bytes (BlocksGeometry::place_bytes); if any layer has weights
 //     outside of its tiles, how many records they take, of 32 bits. Of the parts of a block the last has what is not of
@@ -10,7 +11,8 @@
 //   exact: slices of 32 rows, a layer's last one with fewer; weights as column | fp16 << 16 [longest row / 4][32
 //   rows][4],
 //     columns ascending, kNoWeight behind a row's last
-// Features, biases and clip are multiplied by `scale`, a power of two that keeps residuals normal.
+// Features, biases and clip are multiplied by `scale`, a power of two that keeps residuals normal; weights of tiles and
+// of the remainder by BlocksGeometry::weight_factor, by which kernels divide sums.
 #pragma once
 
 #include "model/feed_forward/plan/blocks_plan.hpp"
@@ -31,7 +33,7 @@ namespace onchip {
 struct RecordParts {
   explicit RecordParts(const BlocksGeometry& geometry)
       : place_bytes(geometry.place_bytes),
-        biases(geometry.part_tiles() * 2 * kBlockRows * kBlockColumns),
+        biases(static_cast<std::int64_t>(geometry.weights_bytes())),
         destinations(biases + 4 * kBlockRows),
         inputs(destinations + place_bytes * kBlockRows),
         remainder(inputs + geometry.part_tiles() * place_bytes * kBlockColumns) {}

@@ -2,6 +2,7 @@
 #include "model/feed_forward/plan/blocks_plan.hpp"
 
 #include "model/base/error.hpp"
+#include "model/base/numeric.hpp"
 #include "model/feed_forward/plan/phase_text.hpp"
 #include "model/feed_forward/structure/remainder_records.hpp"
 #include "model/plan/require.hpp"
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
+#include <numeric>
 
 namespace onchip {
 namespace {
@@ -22,7 +25,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-constexpr int kMostGroups = 8, kMostWarps = 32;
+constexpr int kMostGroups = 8, kMostWarps = 32, kMostAhead = 4;
 
 BlocksTile read_tile(std::string_view text) {
   const bool in_place = text.ends_with('!');
@@ -42,6 +45,12 @@ constexpr Field<P> kFields[] = {
      .set = [](P& plan, int warps) { plan.warps = warps; },
      .minimum = 1,
      .maximum = kMostWarps},
+    {.name = "weight_bytes",
+     .get = [](const P& plan) { return plan.weight_bytes; },
+     .set = [](P& plan, int bytes) { plan.weight_bytes = bytes; },
+     .minimum = 0,
+     .maximum = 2,
+     .usual = 2},
     phases_field<P, text, read_tile>(),
     list<P>(
         "lower", [](const P& plan) { return text(plan.lower); },
@@ -75,35 +84,58 @@ void check(const FeedForward& network, const BlocksPlan& plan) {
 }
 
 std::size_t BlocksGeometry::record_bytes() const {
-  const std::size_t of_tile = 2 * kBlockRows * kBlockColumns + place_bytes * kBlockColumns;  // weights and places
-  return round_up(part_tiles() * of_tile + kBlockRows * (4 + place_bytes) + (remainder ? 4 : 0), kRecordAlignment);
+  return round_up(weights_bytes() + part_tiles() * place_bytes * kBlockColumns + kBlockRows * (4 + place_bytes) +
+                      (remainder ? 4 : 0),
+                  kRecordAlignment);
+}
+
+std::string_view weight_class(int weight_bytes) {
+  return weight_bytes == 2 ? "fp16 values" : weight_bytes == 1 ? "coded values" : "one value";
+}
+
+int BlocksGeometry::most_ahead() const {
+  int ahead = kMostAhead;
+  while (ahead_divides() % ahead != 0) {
+    --ahead;
+  }
+  return ahead;
 }
 
 std::size_t BlocksGeometry::shared_bytes(const BlocksTile& tile) const {
   const std::size_t quads = (inputs + 127) / 128;
   const std::size_t features = std::size_t{kPlaceBytes} * places * tile.groups * tile.words * (tile.in_place ? 1 : 2);
   const std::size_t bitmaps = (16 * tile.images() + 128 * tile.groups) * quads;
-  const std::size_t rings = remainder ? warps * kRemainderRing * remainder_record_bytes(place_bytes) : 0;
+  const std::size_t rings = remainder           ? warps * kRemainderRing * remainder_record_bytes(place_bytes)
+                            : weight_bytes == 0 ? warps * most_ahead() * record_bytes()
+                                                : 0;
   return round_up(features + bitmaps + 16 + 4 * tile.images(), 128) + rings;
 }
 
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps,
-                               int warp_blocks) {
+                               int warp_blocks, std::optional<int> weight_bytes) {
   BlocksGeometry geometry{.layers = network.layers(), .inputs = network.neurons.front(), .warps = warps};
   if (!std::isfinite(network.clip)) {
     throw InputError(std::string(kNeedsClip));
   }
-  int places = 0, blocks = 0;
+  int places = 0, blocks = 0, least_blocks = std::numeric_limits<int>::max(), least_columns = least_blocks;
+  bool are_full = true;  // blocks: each element is a weight
   for (int l = 0; l < network.layers(); ++l) {
     const LayerStructure& layer = structure.layers[l];
     geometry.remainder = geometry.remainder || layer.remainder.nnz() > 0;
     // Rows of no block get blocks of their own.
     int rows = 0;
+    std::int64_t elements = 0;
+    const auto is_neuron = [](std::int32_t neuron) { return neuron != kNoNeuron; };
     for (int b = 0; b < layer.blocks.count(); ++b) {
-      rows += static_cast<int>(
-          std::ranges::count_if(layer.blocks.rows(b), [](std::int32_t row) { return row != kNoNeuron; }));
+      const auto rows_of_block = static_cast<int>(std::ranges::count_if(layer.blocks.rows(b), is_neuron));
+      const auto columns = static_cast<int>(std::ranges::count_if(layer.blocks.columns(b), is_neuron));
+      rows += rows_of_block;
+      elements += std::int64_t{rows_of_block} * columns;
+      least_columns = std::min(least_columns, columns);
       geometry.tiles = std::max(geometry.tiles, static_cast<int>(layer.blocks.columns(b).size()) / kBlockColumns);
     }
+    are_full = are_full && elements == layer.weights_in_blocks;
+    least_blocks = std::min(least_blocks, layer.blocks.count());
     blocks = std::max(blocks, layer.blocks.count() + (network.outputs(l) - rows + kBlockRows - 1) / kBlockRows);
   }
   for (const Places& of_layer : structure.places) {
@@ -125,6 +157,23 @@ BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructur
   geometry.holes =
       std::ranges::any_of(network.neurons, [&](int n) { return n != geometry.places - kFreePlaces || n != rows; });
   geometry.place_bytes = geometry.places > kMostPlaces ? 4 : 2;
+  const WeightValues values =
+      std::accumulate(structure.values.begin(), structure.values.end(), WeightValues(),
+                      [](const WeightValues& before, const WeightValues& of_layer) { return both(before, of_layer); });
+  const bool is_one = values.are_one() && are_full && !geometry.remainder;
+  const float factor = values.e4m3_factor();
+  geometry.weight_bytes = weight_bytes.value_or(is_one ? 0 : factor > 0 ? 1 : 2);
+  if ((geometry.weight_bytes == 0 && !is_one) || (geometry.weight_bytes == 1 && factor == 0)) {
+    throw InputError("weight_bytes=" + std::to_string(geometry.weight_bytes) + ": the weights are " +
+                     (geometry.weight_bytes == 0 ? "not one number, in full blocks" : "no numbers of e4m3"));
+  }
+  if (geometry.weight_bytes == 0) {
+    geometry.one_weight = static_cast<std::uint16_t>(to_bits(Precision::fp16, values.least));
+    geometry.holes = geometry.holes || least_columns < kBlockColumns * geometry.tiles ||
+                     least_blocks < geometry.warps * geometry.warp_blocks;
+  } else if (geometry.weight_bytes == 1) {
+    geometry.weight_factor = factor;
+  }
   return geometry;
 }
 

@@ -17,6 +17,8 @@
 #include "model/plan/field.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +53,7 @@ struct BlocksPlan {
   int warps = 16;  // of a block of threads, one on each SM
   std::vector<BlocksPhase> phases;
   BlocksTile lower, wide;
+  int weight_bytes = 2;  // of a weight (BlocksGeometry)
   friend bool operator==(const BlocksPlan&, const BlocksPlan&) = default;
 };
 std::span<const Field<BlocksPlan>> fields(const BlocksPlan&);
@@ -65,6 +68,9 @@ std::span<const Field<DenseLayerPlan>> fields(const DenseLayerPlan&);
 // Throws InputError for phases that do not end with the network's last layer, or are of different words.
 void check(const FeedForward& network, const BlocksPlan& plan);
 
+// "one value", "coded values", "fp16 values": what is read of weights that have so many bytes.
+std::string_view weight_class(int weight_bytes);
+
 // Sizes of the records that a warp reads, the same for all layers.
 struct BlocksGeometry {
   int layers = 0, inputs = 0;  // inputs: neurons of the first layer
@@ -76,12 +82,22 @@ struct BlocksGeometry {
   int place_bytes = 2;     // of a place's number in a record
   bool holes = false;      // some layer has fewer neurons than there are places, or rows of blocks
   bool remainder = false;  // some layer has weights outside of blocks
+  // Of a weight in a record: 2 of fp16; 1 of e4m3, where that holds all weights times `weight_factor`, a power of two;
+  // 0 where each element of all blocks is `one_weight`, and no weight outside of them. Then what is no element is
+  // multiplied by a place of zeros, and records come by copies to shared memory.
+  int weight_bytes = 2;
+  float weight_factor = 1;
+  std::uint16_t one_weight = 0;  // fp16
 
   int part_tiles() const { return tiles / parts; }
+  // Of 16 bytes, with which a lane reads the weights of a record: a tile in fp16, or two in e4m3.
+  int lane_vectors() const { return (part_tiles() * weight_bytes + 1) / 2; }
   int records() const { return warp_blocks * parts; }  // of a warp, in each layer
   // Records ahead of their use divide this, so that registers belong to the same ones again and again.
   int ahead_divides() const { return parts > 1 ? parts : warp_blocks; }
-  std::size_t record_bytes() const;  // tiles, biases, destinations, inputs, remainder
+  int most_ahead() const;                                                          // 4 at most
+  std::size_t weights_bytes() const { return std::size_t{512} * lane_vectors(); }  // of a record
+  std::size_t record_bytes() const;  // weights, biases, destinations, inputs, remainder
   std::size_t layer_bytes() const { return record_bytes() * records() * warps; }
   std::size_t shared_bytes(const BlocksTile& tile) const;
   // 32-bit words of an image's features in device memory, between phases.
@@ -94,9 +110,9 @@ inline constexpr std::string_view kNeedsClip = "plans of blocks need a clip: fea
 
 // Throws InputError with the reason where this family cannot run the network: no clip. Of the output blocks of a layer
 // each warp takes the same number, `warp_blocks` if that is not 0; else there are so many `warps`, and blocks of many
-// tiles come in parts.
+// tiles come in parts. Weights have as many bytes as are given, or as few as hold each of them.
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
-                               int warp_blocks = 0);
+                               int warp_blocks = 0, std::optional<int> weight_bytes = {});
 
 // Why a tile does not fit into a block's shared memory, "" if all do.
 std::string why_not_fitting(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan);

@@ -40,7 +40,11 @@ int wavefronts_of_all(std::span<const std::uint32_t> places) {
   return sum;
 }
 
-constexpr double kLaneBytes = 16;  // of a lane of ldmatrix: a place
+constexpr double kLaneBytes = 16;      // of a lane of ldmatrix: a place
+constexpr int kFragmentRegisters = 4;  // of a weight tile, fp16; loaded at once
+// Of a record without weights: what its copy to shared memory and four reads take beyond loads of biases and places,
+// counted in machine code for sm_90; their wavefronts.
+constexpr int kCopyInstructions = 5, kCopyWavefronts = 6;
 
 // Of so many nodes of the graph.
 Terms launch_terms(const Chip& chip, double nodes) {
@@ -62,7 +66,10 @@ double registers(const BlocksGeometry& geometry, const BlocksTile& tile, int ahe
   const int sets = tile.groups * tile.words;
   const int held = tile.in_place ? geometry.warp_blocks * 2 * sets + geometry.warp_blocks / 2 : 0;
   const int remainder = geometry.remainder ? 4 + ahead : 0;  // where records lie, how many
-  return held + ahead * (5 * geometry.part_tiles() + 3) + remainder + 4 * tile.groups + 4 * sets;
+  const int expanded = geometry.weight_bytes == 2 ? 0 : kFragmentRegisters;
+  const int loaded = geometry.weight_bytes == 0 ? 1 : ahead;  // records in registers
+  return held + loaded * (kFragmentRegisters * geometry.lane_vectors() + geometry.part_tiles() + 3) + expanded +
+         remainder + 4 * tile.groups + 4 * sets;
 }
 
 double registers_of_thread(const Chip& chip, const BlocksGeometry& geometry) {
@@ -75,10 +82,15 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
   const BlocksGeometry& geometry = work.geometry;
   const CostValues& cost = chip.cost;
   const double warps = geometry.warps, blocks = geometry.warp_blocks, sets = tile.groups * tile.words;
+  const bool is_copied = geometry.weight_bytes == 0;
   const double instructions = cost[Cost::blocks_block_instructions] +
                               cost[Cost::blocks_tile_instructions] * geometry.tiles +
-                              cost[Cost::tile_sum_instructions] * sets;
-  const double of_block = instructions * chip.fp32_issue_cycles + geometry.tiles * sets * chip.tensor_issue_cycles;
+                              cost[Cost::tile_sum_instructions] * sets -
+                              (geometry.part_tiles() - geometry.lane_vectors()) * geometry.parts +  // fewer loads
+                              (is_copied ? kCopyInstructions * geometry.parts : 0);
+  const double converted = geometry.weight_bytes == 1 ? kFragmentRegisters * geometry.tiles : 0;
+  const double of_block = instructions * chip.fp32_issue_cycles + converted * chip.conversion_issue_cycles +
+                          geometry.tiles * sets * chip.tensor_issue_cycles;
   const double records = static_cast<double>(work.remainder[layer]) / warps;  // of a warp
   const double of_record = (cost[Cost::blocks_record_instructions] + sets) * chip.fp32_issue_cycles +
                            kRecordTiles * sets * chip.tensor_issue_cycles;
@@ -91,9 +103,11 @@ Parts layer_cycles(const Chip& chip, const BlocksWork& work, const BlocksTile& t
       records * kRecordTiles * chip.tensor_latency_cycles +
       blocks * (geometry.tiles * chip.tensor_latency_cycles +
                 cost[Cost::blocks_epilogue_instructions] * chip.arithmetic_latency_cycles) +
-      geometry.records() / static_cast<double>(ahead) * shared_line_cycles(chip);
+      geometry.records() *
+          (is_copied ? chip.lds_latency_cycles.value : shared_line_cycles(chip) / static_cast<double>(ahead));
   const double chain = parts[kProducts] + parts[kLatency];
-  const double shared = (static_cast<double>(wavefronts(work, tile, layer)) +
+  const double copied = is_copied ? kCopyWavefronts * geometry.records() * warps : 0;
+  const double shared = (static_cast<double>(wavefronts(work, tile, layer)) + copied +
                          cost[Cost::blocks_ring_wavefronts] * static_cast<double>(work.remainder[layer])) *
                         chip.lds_wavefront_cycles;
   parts[kShared] = std::max(0.0, shared - chain);
@@ -131,7 +145,7 @@ BlocksWork blocks_work(const FeedForward& network, const NetworkStructure& struc
                   {network.neurons.begin(), network.neurons.end()},
                   0};
   parallel_for(layers, all_cores(), [&](int l) {
-    if (!structure.halves[l]) {
+    if (!structure.values[l].halves) {
       refuse_weights(network, structure, geometry, l);
     }
     for_each_record(structure, geometry, l, [&](int, const RecordPlaces& record) {
@@ -182,8 +196,10 @@ std::int64_t wavefronts(const BlocksWork& work, const BlocksTile& tile, int laye
 }
 
 int weights_ahead(const Chip& chip, const BlocksGeometry& geometry, const BlocksTile& tile) {
-  constexpr int kMostAhead = 4;  // as kernels/feed_forward/blocks_program.cpp tries them
-  for (int ahead = std::min(kMostAhead, geometry.ahead_divides()); ahead > 1; --ahead) {
+  if (geometry.weight_bytes == 0) {
+    return geometry.most_ahead();
+  }
+  for (int ahead = geometry.most_ahead(); ahead > 1; --ahead) {
     if (geometry.ahead_divides() % ahead == 0 &&
         registers(geometry, tile, ahead) <= registers_of_thread(chip, geometry)) {
       return ahead;

@@ -44,6 +44,18 @@ bool is_on_chip(const FeedForwardPlan& plan) {
   return std::visit([](const auto& of_family) { return of_family.kIsOnChip; }, plan);
 }
 
+std::string_view values_read(const FeedForwardPlan& plan) {
+  return std::visit(
+      []<typename P>(const P& of_family) -> std::string_view {
+        if constexpr (std::is_base_of_v<BlocksPlan, P>) {
+          return weight_class(of_family.weight_bytes);
+        } else {
+          return std::is_same_v<P, StreamedPlan> ? weight_class(BlocksPlan().weight_bytes) : "one per weight";
+        }
+      },
+      plan);
+}
+
 std::string to_string(const FeedForwardPlan& plan) {
   return plan_text_of(plan);
 }

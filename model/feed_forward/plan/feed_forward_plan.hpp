@@ -24,6 +24,8 @@ std::string library_call(const FeedForwardPlan& plan);
 std::optional<FeedForwardPlan> plan_of_library_call(std::string_view call);
 std::string_view family_name(const FeedForwardPlan& plan);  // "blocks"
 bool is_on_chip(const FeedForwardPlan& plan);               // whether features stay on the SMs from layer to layer
+// What it reads of weights: weight_class() of plans of blocks, else "one per weight".
+std::string_view values_read(const FeedForwardPlan& plan);
 
 // "blocks warps=16 phases=3:4x1,120:2x1 lower=2x1 wide=2x2!" and back (model/plan/plan_text.hpp).
 std::string to_string(const FeedForwardPlan& plan);

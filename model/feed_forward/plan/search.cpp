@@ -139,7 +139,8 @@ Found<BlocksPlan> choose_blocks_plan(const Chip& chip, const BlocksWork& work, c
   return BlocksPlan{.warps = work.geometry.warps,
                     .phases = phases_on<BlocksPhase>(points, to),
                     .lower = best_bounds(to[end].from).tile,
-                    .wide = *wide};
+                    .wide = *wide,
+                    .weight_bytes = work.geometry.weight_bytes};
 }
 
 StreamedPlan choose_streamed_plan(const Chip& chip, const FeedForward& network, const NetworkStructure& structure) {

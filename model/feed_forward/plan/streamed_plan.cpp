@@ -46,7 +46,7 @@ void check(const FeedForward& network, const StreamedPlan& plan) {
 }
 
 BlocksGeometry streamed_geometry(const FeedForward& network, const NetworkStructure& structure, int chain) {
-  BlocksGeometry geometry = blocks_geometry(network, structure, 1, chain);
+  BlocksGeometry geometry = blocks_geometry(network, structure, 1, chain, 2);
   geometry.place_bytes = 4;
   return geometry;
 }

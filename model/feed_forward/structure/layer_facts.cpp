@@ -17,6 +17,9 @@ bool is_monotone(const SparseLayer& layer) {
   return none_negative && !layer.is_linear && !wakes_zeros(layer);
 }
 
+namespace {
+
+// Whether fp16 holds each weight as it is.
 bool are_halves(std::span<const float> weights) {
   constexpr std::size_t kAtOnce = 1024;
   for (; !weights.empty(); weights = weights.subspan(std::min(kAtOnce, weights.size()))) {
@@ -34,6 +37,43 @@ bool are_halves(std::span<const float> weights) {
     }
   }
   return true;
+}
+
+}  // namespace
+
+WeightValues values_of(std::span<const float> weights) {
+  WeightValues values{.halves = are_halves(weights)};
+  for (const float weight : weights) {
+    const auto bits = std::bit_cast<std::uint32_t>(weight);
+    const std::uint32_t fraction = bits & 0x7fffff, whole = fraction | 0x800000;
+    const auto first_bit = std::bit_cast<float>(bits & 0x7f800000);
+    const float last_bit = static_cast<float>(static_cast<std::int32_t>(whole & -whole)) * (first_bit * 0x1p-23F);
+    values.least = std::min(values.least, weight);
+    values.largest = std::max(values.largest, weight);
+    values.fraction |= fraction;
+    values.last_bit = std::min(values.last_bit, weight == 0 ? values.last_bit : last_bit);
+  }
+  return values;
+}
+
+WeightValues both(const WeightValues& a, const WeightValues& b) {
+  return {.halves = a.halves && b.halves,
+          .least = std::min(a.least, b.least),
+          .largest = std::max(a.largest, b.largest),
+          .fraction = a.fraction | b.fraction,
+          .last_bit = std::min(a.last_bit, b.last_bit)};
+}
+
+float WeightValues::e4m3_factor() const {
+  constexpr std::uint32_t kBeyond = 0x7fffff >> 3;  // a fraction of three bits
+  const float most = std::max(std::fabs(least), std::fabs(largest));
+  if (!halves || (fraction & kBeyond) != 0 || most == 0 || !std::isfinite(most)) {
+    return 0;
+  }
+  int exponent = 0;
+  const float part = std::frexp(most, &exponent);                             // in [0.5, 1)
+  const float factor = std::ldexp(1.0F, (part > 0.875F ? 8 : 9) - exponent);  // to 448 = 0.875 2^9 at most
+  return last_bit * factor >= 0x1p-9F ? factor : 0;
 }
 
 LayerFacts facts_of(const SparseLayer& layer, double clip) {

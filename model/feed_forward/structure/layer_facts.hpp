@@ -5,6 +5,7 @@
 #include "model/feed_forward/network.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace onchip {
@@ -16,8 +17,20 @@ struct LayerFacts {
 };
 // Whether bounds hold: no weight is negative, no bias wakes an image of zeros, and features end at zero.
 bool is_monotone(const SparseLayer& layer);
-// Whether fp16 holds each weight as it is.
-bool are_halves(std::span<const float> weights);
+
+// What weights have in common.
+struct WeightValues {
+  bool halves = true;  // fp16 holds each as it is; else nothing more is known
+  float least = std::numeric_limits<float>::infinity(), largest = -least;
+  std::uint32_t fraction = 0;                               // of fp32, or-ed
+  float last_bit = std::numeric_limits<float>::infinity();  // the least of one that is not zero
+
+  bool are_one() const { return halves && least == largest && largest <= std::numeric_limits<float>::max(); }
+  // The largest power of two by which weights become numbers of e4m3, all of them; 0 if there is none.
+  float e4m3_factor() const;
+};
+WeightValues values_of(std::span<const float> weights);
+WeightValues both(const WeightValues& a, const WeightValues& b);
 
 LayerFacts facts_of(const SparseLayer& layer, double clip);
 LayerFacts both(const LayerFacts& a, const LayerFacts& b);

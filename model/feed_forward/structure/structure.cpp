@@ -3,7 +3,6 @@
 
 #include "model/base/error.hpp"
 #include "model/feed_forward/structure/known_blocks.hpp"
-#include "model/feed_forward/structure/layer_facts.hpp"
 
 namespace onchip {
 
@@ -24,12 +23,12 @@ NetworkStructure with_places(const FeedForward& network,
                              const std::function<LayerStructure(const SparseMatrix& weights)>& blocks_of, int threads) {
   const int layers = network.layers();
   NetworkStructure structure{std::vector<LayerStructure>(layers), std::vector<Places>(layers + 1),
-                             std::vector<char>(layers), std::vector<char>(layers)};
+                             std::vector<char>(layers), std::vector<WeightValues>(layers)};
   parallel_for(layers, threads, [&](int l) {
     const SparseLayer layer = network.layer(l);
     structure.layers[l] = blocks_of(layer.weights);
     structure.monotone[l] = is_monotone(layer);
-    structure.halves[l] = are_halves(layer.weights.value);
+    structure.values[l] = values_of(layer.weights.value);
   });
   // The rows of a layer's blocks are ordered by the places of its outputs, their columns by those of its inputs.
   parallel_for(layers + 1, threads, [&](int l) {

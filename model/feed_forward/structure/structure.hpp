@@ -5,6 +5,7 @@
 #include "model/base/parallel.hpp"
 #include "model/feed_forward/network.hpp"
 #include "model/feed_forward/structure/blocks.hpp"
+#include "model/feed_forward/structure/layer_facts.hpp"
 #include "model/feed_forward/structure/places.hpp"
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace onchip {
 
 struct NetworkStructure {
   std::vector<LayerStructure> layers;
-  std::vector<Places> places;  // [layers + 1]: of the input, then of each layer's outputs
-  // [layers]: whether bounds hold (is_monotone), and whether fp16 holds all weights.
-  std::vector<char> monotone, halves;
+  std::vector<Places> places;        // [layers + 1]: of the input, then of each layer's outputs
+  std::vector<char> monotone;        // [layers]: whether bounds hold (is_monotone)
+  std::vector<WeightValues> values;  // [layers]
 };
 
 struct StructureSummary {

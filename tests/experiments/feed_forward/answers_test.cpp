@@ -47,6 +47,24 @@ TEST_CASE("predict answers for a feed-forward network in all forms", "[fast]") {
   }
 }
 
+TEST_CASE("predict says what is read of weights, and takes another form by the plan, but none that does not hold",
+          "[fast]") {
+  const std::string network = "predict --chip h100_sxm --images 2000 --alive 10% --network spdnn:1024x12",
+                    plan = " --plan 'blocks warps=16 weight_bytes=";
+  const std::string rest = " phases=12:2x1 lower=2x1 wide=2x2'";
+  const auto values = [&](const std::string& text) { return run_json(network + text).at("structure").at("values"); };
+  CHECK(values("") == "one value");
+  CHECK(values(plan + "1" + rest) == "coded values");
+  const std::string coded = network + ",values=uniform:0.05..0.075,precision=fp8";
+  for (const char* bytes : {"1", "2"}) {  // the faster by its price, or a better plan of it
+    CHECK(run_json(coded).at("ms") <= run_json(coded + plan + bytes + rest).at("ms"));
+  }
+  CHECK(values(",values=uniform:0.05..0.075,precision=fp16") == "fp16 values");
+  CHECK(run_json(network + plan + "2" + rest).at("ms") > run_json(network + plan + "0" + rest).at("ms"));
+  CHECK(says(run(network + ",values=uniform:0.05..0.075,precision=fp16" + plan + "0" + rest).err,
+             "weight_bytes=0: the weights are not one number, in full blocks"));
+}
+
 TEST_CASE("an inference lies between its floor and its interval's end, whatever the clocks", "[fast]") {
   for (const char* network :
        {"spdnn:1024x3", "random:neurons=500,layers=4,degree=7", "random:neurons=64,layers=2,degree=0"}) {

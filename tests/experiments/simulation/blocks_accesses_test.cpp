@@ -53,8 +53,11 @@ TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every
   // Ten tiles, in parts.
   const std::string wide = "random:neurons=300,layers=6,degree=150,blocks=16,values=0.0625,bias=-0.1,clip=4,moved=0.1";
   // Words: the same in all phases, because features between them are laid out by them.
+  const std::string fp16 =
+      "random:neurons=300,layers=6,degree=24,blocks=16,values=uniform:0.1..0.2,precision=fp16,"
+      "bias=-0.1,clip=4";
   const std::vector<std::pair<std::string, int>> cases{{"spdnn:1024x6", 1}, {blocks, 1}, {blocks, 2}, {moved, 1},
-                                                       {moved, 2},          {wide, 1},   {wide, 2}};
+                                                       {fp16, 1},           {moved, 2},  {wide, 1},   {wide, 2}};
   const int number = GENERATE_COPY(range(0, static_cast<int>(cases.size())));
   if (!is_chosen(number, 2)) {
     return;
@@ -99,11 +102,17 @@ TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every
 }
 
 TEST_CASE("a layer more reads as many bytes from L2 as its replay", "[fast]") {
-  const std::string moved = GENERATE("", ",moved=0.1");
+  const auto& [values, weight_bytes] =
+      GENERATE(table<std::string, int>({{"0.125", 0},
+                                        {"uniform:0.1..0.2,precision=fp8", 1},
+                                        {"0.125,moved=0.1", 1},
+                                        {"uniform:0.1..0.2,precision=fp16", 2},
+                                        {"uniform:0.1..0.2,precision=fp16,moved=0.1", 2}}));
   const FeedForward network =
-      read_network("random:neurons=300,layers=6,degree=32,blocks=16,values=0.125,bias=-0.1,clip=4" + moved);
-  const NetworkStructure structure = find_structure(network, moved.empty() ? 0.0625 : 0.5);
+      read_network("random:neurons=300,layers=6,degree=32,blocks=16,bias=-0.1,clip=4,values=" + values);
+  const NetworkStructure structure = find_structure(network, says(values, "moved") ? 0.5 : 0.0625);
   const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+  REQUIRE(geometry.weight_bytes == weight_bytes);
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   const BlocksTile tile{2, 1, false};
   const Bitmaps images = random_images(48, 300, 7);

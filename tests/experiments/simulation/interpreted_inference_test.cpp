@@ -22,6 +22,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace onchip {
@@ -58,6 +59,8 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
   std::vector<std::string> networks{"random:neurons=100-300-64-128,degree=16,blocks=16,bias=-0.1",
                                     "random:neurons=128,layers=14,degree=24,blocks=16,values=0.125,bias=-0.5,clip=4",
                                     "random:neurons=16,layers=5,degree=3,blocks=16,bias=-0.05",
+                                    "random:neurons=128,layers=6,degree=24,blocks=16,values=uniform:0.05..0.2,"
+                                    "precision=fp16,bias=-0.3,clip=4",
                                     "spdnn:64x7,moved=0.1,shuffle=yes"};
   for (int seed = 1; seed <= 3; ++seed) {
     networks.push_back(random_blocks_network(seed, 300, 6));
@@ -73,6 +76,45 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
     InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 150, kSms, "sm_90"));
     check_counts(inference, network, {0, 1, 150}, seed);
     CHECK_THROWS_AS(inference.upload(random_images(151, network.neurons.front(), 1)), InputError);
+  }
+}
+
+TEST_CASE("weights in fewer bytes leave every feature as fp16 has it, bit by bit", "[fast]") {
+  const std::string same = "random:neurons=100-128-64-128,degree=24,blocks=16,bias=-0.1,clip=4,seed=3",
+                    coded = same + ",values=uniform:0.02..0.3,precision=fp8";
+  for (const auto& [text, bytes, is_whole] :
+       {std::tuple{same + ",values=0.09375", 0, false}, std::tuple{coded, 1, false},
+        std::tuple{coded + ",moved=0.05", 1, false}, std::tuple{coded, 1, true}}) {
+    INFO(text << (is_whole ? ", whole layers" : ""));
+    const FeedForward network = read_network(text);
+    const NetworkStructure structure = is_whole ? whole_layers(network) : find_structure(network);
+    const Bitmaps images = random_images(60, network.neurons.front(), 11);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    REQUIRE(geometry.weight_bytes == bytes);
+    BlocksGeometry in_fp16 = geometry;
+    in_fp16.weight_bytes = 2;
+    in_fp16.weight_factor = 1;
+    BlocksPlan plan{4, {{1, {3, 2, false}}, {2, {2, 2, true}}, {3, {1, 2, false}}}, {2, 1, false}, {2, 2, true}};
+    std::vector<std::vector<std::byte>> features;  // of both forms: what one phase leaves for the next
+    for (const BlocksGeometry& of : {geometry, in_fp16}) {
+      const BlocksLayout layout = pack_blocks(network, structure, of);
+      const InferenceProgram program = blocks_program(layout, plan, images.images, kSms, "sm_90");
+      const auto interpreted = std::make_shared<InterpretedProgram>(program);
+      interpreted->limit(3'000'000);
+      InferenceExecutor inference(program, interpreted);
+      inference.upload(images);
+      CHECK(inference.infer().categories == infer_reference(network, images).categories);
+      const std::size_t bytes_of_all = 4 * static_cast<std::size_t>(of.feature_words({1, 2, false})) * images.images;
+      for (std::size_t array = 0; array < program.arrays.size(); ++array) {
+        if (program.arrays[array].bytes == bytes_of_all && program.arrays[array].contents.empty()) {
+          interpreted->read(static_cast<int>(array), features.emplace_back(bytes_of_all));
+        }
+      }
+    }
+    REQUIRE(features.size() == 4);
+    CHECK(std::ranges::any_of(features[0], [](std::byte byte) { return byte != std::byte{}; }));
+    CHECK(features[0] == features[2]);
+    CHECK(features[1] == features[3]);
   }
 }
 

@@ -29,10 +29,11 @@ InferenceProgram program_of(const BlocksLayout& layout, int images) {
 
 TEST_CASE("kernels of blocks compile for tiles of one and two words, and keep what they need in registers", "[fast]") {
   const FeedForward network = read_network("spdnn:1024x2");
-  const BlocksGeometry geometry = blocks_geometry(network, find_structure(network));
+  BlocksGeometry geometry = blocks_geometry(network, find_structure(network));
+  geometry.weight_bytes = GENERATE(0, 1, 2);
   for (const BlocksTile tile : {BlocksTile{4, 1, false}, BlocksTile{2, 2, true}}) {
     const BlocksKernel kernel = compile_blocks(geometry, tile, tile.words == 2, "sm_90");
-    INFO(tile.groups << "x" << tile.words);
+    INFO(tile.groups << "x" << tile.words << ", " << weight_class(geometry.weight_bytes));
     CHECK(kernel.resources.spill_bytes == 0);
     CHECK(kernel.ahead > 0);
   }
@@ -43,7 +44,8 @@ TEST_CASE("kernels of blocks compile for tiles of one and two words, and keep wh
 TEST_CASE("an inference has the categories of the reference, in each run", "[gpu]") {
   std::vector<std::string> networks{
       "spdnn:1024x120",
-      "spdnn:1024x120,shuffle=yes",
+      "spdnn:1024x120,shuffle=yes,values=uniform:0.05..0.075,precision=fp16",
+      "spdnn:1024x120,shuffle=yes,values=uniform:0.05..0.075,precision=fp8",
       "spdnn:4096x12",
       "spdnn:1024x14,shuffle=yes,moved=0.1",
       "random:neurons=1000,layers=9,degree=32,blocks=16",
@@ -74,7 +76,8 @@ TEST_CASE("an inference has the categories of the reference, in each run", "[gpu
 TEST_CASE("weights that are off are seen in the categories", "[gpu]") {
   const FeedForward network = read_network("spdnn:1024x40");
   const NetworkStructure structure = find_structure(network);
-  const BlocksGeometry geometry = blocks_geometry(network, structure);
+  BlocksGeometry geometry = blocks_geometry(network, structure);
+  geometry.weight_bytes = 2;
   BlocksLayout layout = pack_blocks(network, structure, geometry);
   const Bitmaps images = synthetic_digits(1024, 0, 20000);
   const std::vector<int> reference = infer_reference(network, images).categories;

@@ -49,7 +49,7 @@ std::int64_t counted(const BlocksLayout& layout, int layer) {
   std::int64_t count = 0;
   for (int block = 0; block < geometry.warps * geometry.warp_blocks; ++block) {
     const std::byte* at = layout.records.data() + geometry.layer_bytes() * layer + geometry.record_bytes() * block +
-                          geometry.tiles * 512 + 64;
+                          geometry.weights_bytes() + 64;
     std::vector<std::uint16_t> places(16 * (1 + geometry.tiles));
     std::memcpy(places.data(), at, 2 * places.size());
     for (int t = -1; t < geometry.tiles; ++t) {  // destinations, then inputs
@@ -95,9 +95,9 @@ void require_legal(const BlocksPlan& plan, const BlocksGeometry& geometry, const
 }  // namespace
 
 TEST_CASE("wavefronts of a layer are those of its records' addresses", "[fast]") {
-  for (const char* text :
-       {"spdnn:1024x14", "spdnn:1024x8,shuffle=yes", "random:neurons=1000,layers=4,degree=32,blocks=16,clip=32",
-        "random:neurons=300-100-64-512,degree=20,blocks=16,clip=1"}) {
+  for (const char* text : {"spdnn:1024x14", "spdnn:1024x8,shuffle=yes,values=uniform:0.05..0.075,precision=fp8",
+                           "random:neurons=1000,layers=4,degree=32,blocks=16,values=uniform:0..1,precision=fp16",
+                           "random:neurons=300-100-64-512,degree=20,blocks=16,clip=1"}) {
     INFO(text);
     const Examined examined(text);
     const BlocksLayout layout = pack_blocks(examined.network, examined.structure, examined.work.geometry);
@@ -227,15 +227,16 @@ TEST_CASE("a sample of images has every so manieth of them, of files, too", "[fa
 TEST_CASE("as many blocks are ahead as registers allow", "[fast]") {
   // As NVRTC compiles them for sm_90 without a spill.
   const Chip chip = find_chip("h100_sxm").chip;
-  const auto geometry = [](const char* text) {
+  const auto geometry = [](const char* text, int weight_bytes = 2) {
     const FeedForward network = read_network(text);
-    return blocks_geometry(network, find_structure(network));
+    return blocks_geometry(network, find_structure(network), 16, 0, weight_bytes);
   };
   const BlocksGeometry small = geometry("spdnn:1024x2"), large = geometry("spdnn:4096x2");
   CHECK(weights_ahead(chip, small, {4, 1, false}) == 4);
   CHECK(weights_ahead(chip, small, {2, 2, false}) == 4);
   CHECK(weights_ahead(chip, large, {2, 1, true}) == 2);
   CHECK(weights_ahead(chip, large, {3, 1, true}) == 1);
+  CHECK(weights_ahead(chip, geometry("spdnn:4096x2", 0), {3, 1, true}) == 4);  // in shared memory
 }
 
 TEST_CASE("streamed and unstructured plans are priced in terms that sum up, longer with more images", "[fast]") {

@@ -29,6 +29,7 @@ FeedForwardPlan read(const std::string& text, int layers = 120) {
 TEST_CASE("feed-forward plans of every family begin with its name and come back from their texts", "[fast]") {
   for (const std::string text :
        {"blocks warps=16 phases=3:4x1,11:3x1!,120:2x1 lower=2x1 wide=2x2!",
+        "blocks warps=16 weight_bytes=0 phases=120:2x1 lower=2x1 wide=2x2!",
         "streamed groups=8 chain=2 warps=12 sms=43 at_once=2 wide_groups=2 phases=2,4,120",
         "dense_layer warps=16 phases=120:2x1 lower=2x1 wide=2x2",
         "unstructured bank_aware warps=32 phases=2:32!,9:16!+1024,120:16",

@@ -119,6 +119,7 @@ TEST_CASE("what a network's text says wrongly is named", "[feed_forward][fast]")
   CHECK(text_error("random:values=nan").find("expected values=") == 0);
   CHECK(text_error("spdnn:64x1,shuffle=1") == "expected shuffle=yes or no; found '1'");
   CHECK(text_error("spdnn:64x1,moved=1.5").find("expected moved=a share from 0 to 1") == 0);
+  CHECK(text_error("random:precision=fp4") == "expected precision=fp16, bf16, fp32 or fp8; found 'fp4'");
   CHECK_THROWS_AS(read_network("random:values=1e6,precision=fp16").layer(0), InputError);
   CHECK(says(text_error("random:neurons=1048576,degree=1048576"), "at most 134217728 weights"));
   CHECK(says(error_of([] { read_images("digits:16777216", 65536); }), "expected at most 4 GiB"));
