@@ -22,13 +22,6 @@ double tera(double count, double us) {
   return us > 0 ? 1e-6 * count / us : 0;
 }
 
-// Of blocks in the form that takes the least shared memory: without copies of records.
-BlocksGeometry in_fp16(const ExaminedNetwork& network) {
-  BlocksGeometry geometry = network.work->geometry;
-  geometry.weight_bytes = 2;
-  return geometry;
-}
-
 // The least shared memory of an SM, in whole KiB, with which it fits; one KiB less is refused.
 std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNetwork& network, double needed) {
   const auto with = [&](double kib) {
@@ -37,7 +30,7 @@ std::optional<Remedy> more_shared_memory(const ChipFile& chip, const ExaminedNet
     return changed.chip;
   };
   const auto fits = [&](double kib) {
-    return static_cast<double>(in_fp16(network).shared_bytes(kLeastTile)) <= with(kib).smem_bytes_per_block;
+    return static_cast<double>(network.work->geometry.shared_bytes(kLeastTile)) <= with(kib).smem_bytes_per_block;
   };
   const double kib = std::ceil((needed + chip.chip.smem_reserved_bytes_per_block) / kKibi);
   if (!fits(kib) || fits(kib - 1)) {
@@ -55,7 +48,7 @@ FeedForwardCase case_on(const ChipFile& chip, const FeedForwardQuestion& questio
   answer.shared_available = chip.chip.smem_bytes_per_block;
   answer.l2_bytes = chip.chip.l2_bytes * chip.chip.library_l2_share;
   if (network.work) {
-    const BlocksGeometry geometry = in_fp16(network);
+    const BlocksGeometry& geometry = network.work->geometry;
     answer.shared_needed = static_cast<double>(geometry.shared_bytes(kLeastTile));
     answer.weight_bytes = network.work->weight_bytes();
     for (int groups = 1; static_cast<double>(geometry.shared_bytes({groups, 1, true})) <= answer.shared_available;

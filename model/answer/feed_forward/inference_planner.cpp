@@ -21,44 +21,16 @@ constexpr int kLeastComputeCapability = 9;  // of the instructions of kernels on
 
 // ---- the best plan of a family -------------------------------------------------------------------------------------
 
-// What a plan of blocks with so many warps and bytes of a weight has to do. `usual`: the work of the structure's blocks
-// for as many warps as are chosen, in the fewest bytes. Elements of e4m3 and of fp16 lie in the same places.
+// What a plan of blocks with so many warps and bytes of a weight has to do. `usual`: in fp16, for as many warps as are
+// chosen. Plans of fewer bytes are taken where they are asked for: no GPU has timed them.
 const BlocksWork& work_of(std::string_view family, const ExaminedNetwork& network, const NetworkStructure& structure,
                           const BlocksWork& usual, int warps, int weight_bytes) {
-  const BlocksGeometry& geometry = usual.geometry;
-  if (warps == geometry.warps && weight_bytes == geometry.weight_bytes) {
+  if (warps == usual.geometry.warps && weight_bytes == usual.geometry.weight_bytes) {
     return usual;
   }
   return network.off_chip->blocks.of({family, warps, weight_bytes}, [&] {
-    const BlocksGeometry asked = blocks_geometry(network.network, structure, warps, 0, weight_bytes);
-    if (warps != geometry.warps || geometry.weight_bytes == 0) {
-      return blocks_work(network.network, structure, asked);
-    }
-    BlocksWork work = usual;
-    work.geometry = asked;
-    return work;
+    return blocks_work(network.network, structure, blocks_geometry(network.network, structure, warps, 0, weight_bytes));
   });
-}
-
-// In the fewest bytes of a weight, or in fp16 where that is predicted to be faster, or alone has room.
-Found<BlocksPlan> cheapest_form(std::string_view family, const Chip& chip, const ExaminedNetwork& network,
-                                const NetworkStructure& structure, const BlocksWork& usual, const Activity& activity) {
-  const Found<BlocksPlan> fewest = choose_blocks_plan(chip, usual, activity);
-  const int weight_bytes = usual.geometry.weight_bytes;
-  if (weight_bytes == 2 || (weight_bytes == 0 && fewest)) {
-    return fewest;
-  }
-  BlocksGeometry without_copies = usual.geometry;
-  without_copies.weight_bytes = 2;
-  if (const Found<BlocksTile> tile = largest_tile(chip, without_copies, 2, 2); !tile) {
-    return Found<BlocksPlan>::nothing(tile.why());
-  }
-  const BlocksWork& in_fp16 = work_of(family, network, structure, usual, usual.geometry.warps, 2);
-  const Found<BlocksPlan> other = choose_blocks_plan(chip, in_fp16, activity);
-  const auto us = [&](const BlocksWork& work, const BlocksPlan& plan) {
-    return BlocksPricer(chip, work, activity).price(plan).us;
-  };
-  return other && (!fewest || us(in_fp16, *other) < us(usual, *fewest)) ? other : fewest;
 }
 
 std::string why_no_tensor_cores(const Chip& chip) {
@@ -68,8 +40,7 @@ std::string why_no_tensor_cores(const Chip& chip) {
 Found<BlocksPlan> chosen(std::type_identity<BlocksPlan>, const Chip& chip, const ExaminedNetwork& network,
                          const Activity& activity) {
   const std::string why = network.work ? why_no_tensor_cores(chip) : network.problem;
-  return why.empty() ? cheapest_form(BlocksPlan::kName, chip, network, network.blocks, *network.work, activity)
-                     : Found<BlocksPlan>::nothing(why);
+  return why.empty() ? choose_blocks_plan(chip, *network.work, activity) : Found<BlocksPlan>::nothing(why);
 }
 
 Found<StreamedPlan> chosen(std::type_identity<StreamedPlan>, const Chip& chip, const ExaminedNetwork& network,
@@ -88,8 +59,7 @@ Found<DenseLayerPlan> chosen(std::type_identity<DenseLayerPlan>, const Chip& chi
   if (!dense) {
     return nothing(dense.why());
   }
-  const Found<BlocksPlan> plan =
-      cheapest_form(DenseLayerPlan::kName, chip, network, dense->structure, dense->work, activity);
+  const Found<BlocksPlan> plan = choose_blocks_plan(chip, dense->work, activity);
   return plan ? DenseLayerPlan{*plan} : nothing(plan.why());
 }
 

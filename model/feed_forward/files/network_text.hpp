@@ -15,7 +15,7 @@
 //   shuffle=yes                   the neurons of each layer
 //   transpose=yes                 the file's matrices are [inputs, outputs], as Keras saves them
 //   order=input+hidden            of the layers of a .safetensors file, where their names and sizes do not say it
-//   precision=fp16                of the weights, which are rounded to it; fp8: to e4m3 times a power of two of the
+//   precision=fp16                of the weights, which are rounded to it; fp8: to e4m3, times a power of two of a
 //   layer seed=1                        of all that is drawn
 #pragma once
 

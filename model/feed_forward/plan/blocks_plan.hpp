@@ -110,9 +110,9 @@ inline constexpr std::string_view kNeedsClip = "plans of blocks need a clip: fea
 
 // Throws InputError with the reason where this family cannot run the network: no clip. Of the output blocks of a layer
 // each warp takes the same number, `warp_blocks` if that is not 0; else there are so many `warps`, and blocks of many
-// tiles come in parts. Weights have as many bytes as are given, or as few as hold each of them.
+// tiles come in parts. Weights have so many bytes, or, without a number, as few as hold each of them.
 BlocksGeometry blocks_geometry(const FeedForward& network, const NetworkStructure& structure, int warps = 16,
-                               int warp_blocks = 0, std::optional<int> weight_bytes = {});
+                               int warp_blocks = 0, std::optional<int> weight_bytes = 2);
 
 // Why a tile does not fit into a block's shared memory, "" if all do.
 std::string why_not_fitting(const Chip& chip, const BlocksGeometry& geometry, const BlocksPlan& plan);

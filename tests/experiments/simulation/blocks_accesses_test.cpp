@@ -72,7 +72,7 @@ TEST_CASE("kernels of blocks have the wavefronts that their replay has, in every
   std::swap(places[0], *std::ranges::find_if(places, [&](std::int32_t place) {
               return place % kFreePlaces != places[0] % kFreePlaces && place / kFreePlaces != places[0] / kFreePlaces;
             }));
-  const BlocksGeometry geometry = blocks_geometry(network, structure, 8);
+  const BlocksGeometry geometry = blocks_geometry(network, structure, 8, 0, {});
   CHECK((geometry.parts > 1) == (text == wide));
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   BlocksPlan plan{geometry.warps, {}, {2, 1, false}, {1, 2, false}};
@@ -111,7 +111,7 @@ TEST_CASE("a layer more reads as many bytes from L2 as its replay", "[fast]") {
   const FeedForward network =
       read_network("random:neurons=300,layers=6,degree=32,blocks=16,bias=-0.1,clip=4,values=" + values);
   const NetworkStructure structure = find_structure(network, says(values, "moved") ? 0.5 : 0.0625);
-  const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+  const BlocksGeometry geometry = blocks_geometry(network, structure, 4, 0, {});
   REQUIRE(geometry.weight_bytes == weight_bytes);
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   const BlocksTile tile{2, 1, false};

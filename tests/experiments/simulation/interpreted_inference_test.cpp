@@ -70,7 +70,7 @@ TEST_CASE("interpreted kernels of blocks have the categories of the reference", 
     INFO(text);
     const FeedForward network = read_network(text);
     const NetworkStructure structure = find_structure(network);
-    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4, 0, {});
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const BlocksPlan plan = dropping_plan(find_chip("h100_sxm").chip, geometry);
     InferenceExecutor inference = inference_on<InterpretedProgram>(blocks_program(layout, plan, 150, kSms, "sm_90"));
@@ -89,7 +89,7 @@ TEST_CASE("weights in fewer bytes leave every feature as fp16 has it, bit by bit
     const FeedForward network = read_network(text);
     const NetworkStructure structure = is_whole ? whole_layers(network) : find_structure(network);
     const Bitmaps images = random_images(60, network.neurons.front(), 11);
-    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4, 0, {});
     REQUIRE(geometry.weight_bytes == bytes);
     BlocksGeometry in_fp16 = geometry;
     in_fp16.weight_bytes = 2;
@@ -126,7 +126,7 @@ TEST_CASE("interpreted kernels of whole layers have the categories of the refere
     INFO(text);
     const FeedForward network = read_network(text);
     const NetworkStructure structure = whole_layers(network);
-    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4, 0, {});
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     const auto plan = std::get<DenseLayerPlan>(parse_feed_forward_plan(
         "dense_layer warps=4 phases=2:8x1," + std::to_string(network.layers()) + ":5x1! lower=3x1 wide=2x2!"));
@@ -154,7 +154,7 @@ TEST_CASE("lower bounds end where all features are at the clip, rows without a n
       CHECK(lower > 0);
       CHECK(4 * lower < all);
     };
-    const BlocksGeometry geometry = blocks_geometry(network, structure, 4);
+    const BlocksGeometry geometry = blocks_geometry(network, structure, 4, 0, {});
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     REQUIRE(layout.keeps_clipped);
     const Chip chip = find_chip("h100_sxm").chip;
@@ -180,7 +180,7 @@ TEST_CASE("images on a tie come out as fp32 has them, from rows of any length", 
     StreamedPlan streamed = choose_streamed_plan(chip, network, structure);
     streamed.sms = kSms;
     const BlocksGeometry geometry =
-        is_wide ? streamed_geometry(network, structure, streamed.chain) : blocks_geometry(network, structure, 4);
+        is_wide ? streamed_geometry(network, structure, streamed.chain) : blocks_geometry(network, structure, 4, 0, {});
     const BlocksLayout layout = pack_blocks(network, structure, geometry);
     InferenceExecutor inference = inference_on<InterpretedProgram>(
         is_wide ? streamed_program(layout, streamed, images, kSms, "sm_90")

@@ -29,7 +29,7 @@ InferenceProgram program_of(const BlocksLayout& layout, int images) {
 
 TEST_CASE("kernels of blocks compile for tiles of one and two words, and keep what they need in registers", "[fast]") {
   const FeedForward network = read_network("spdnn:1024x2");
-  BlocksGeometry geometry = blocks_geometry(network, find_structure(network));
+  BlocksGeometry geometry = blocks_geometry(network, find_structure(network), 16, 0, {});
   geometry.weight_bytes = GENERATE(0, 1, 2);
   for (const BlocksTile tile : {BlocksTile{4, 1, false}, BlocksTile{2, 2, true}}) {
     const BlocksKernel kernel = compile_blocks(geometry, tile, tile.words == 2, "sm_90");
@@ -62,7 +62,7 @@ TEST_CASE("an inference has the categories of the reference, in each run", "[gpu
     INFO(text);
     const FeedForward network = read_network(text);
     const NetworkStructure structure = find_structure(network, 0.0625);
-    const BlocksLayout layout = pack_blocks(network, structure, blocks_geometry(network, structure));
+    const BlocksLayout layout = pack_blocks(network, structure, blocks_geometry(network, structure, 16, 0, {}));
     for (const int count : {0, 1, 37, 5000}) {
       const Bitmaps images = count == 5000 && text.starts_with("spdnn")
                                  ? synthetic_digits(network.neurons.front(), 0, count)
@@ -76,7 +76,7 @@ TEST_CASE("an inference has the categories of the reference, in each run", "[gpu
 TEST_CASE("weights that are off are seen in the categories", "[gpu]") {
   const FeedForward network = read_network("spdnn:1024x40");
   const NetworkStructure structure = find_structure(network);
-  BlocksGeometry geometry = blocks_geometry(network, structure);
+  BlocksGeometry geometry = blocks_geometry(network, structure, 16, 0, {});
   geometry.weight_bytes = 2;
   BlocksLayout layout = pack_blocks(network, structure, geometry);
   const Bitmaps images = synthetic_digits(1024, 0, 20000);

@@ -105,12 +105,12 @@ std::vector<double> run_layer(const BlocksLayout& layout, int layer, const std::
 BlocksLayout packed(const char* text) {
   const FeedForward network = read_network(text);
   const NetworkStructure structure = find_structure(network, 0.05);
-  return pack_blocks(network, structure, blocks_geometry(network, structure));
+  return pack_blocks(network, structure, blocks_geometry(network, structure, 16, 0, {}));
 }
 
 // The same features come out of a layout's records as out of the layers.
 void check_layers(const FeedForward& network, const NetworkStructure& structure) {
-  const BlocksGeometry geometry = blocks_geometry(network, structure);
+  const BlocksGeometry geometry = blocks_geometry(network, structure, 16, 0, {});
   const BlocksLayout layout = pack_blocks(network, structure, geometry);
   for (int l = 0; l < network.layers(); ++l) {
     std::vector<float> features(network.inputs(l));
@@ -155,7 +155,7 @@ TEST_CASE("records of whole layers hold them, in parts where they are wide", "[f
     INFO(text);
     const FeedForward network = read_network(text);
     const NetworkStructure structure = whole_layers(network);
-    CHECK(blocks_geometry(network, structure).parts == parts);
+    CHECK(blocks_geometry(network, structure, 16, 0, {}).parts == parts);
     CHECK(summary(structure).weights_in_blocks == summary(structure).weights);
     CHECK(summary(structure).reads.extra == 0);
     CHECK(summary(structure).writes.extra == 0);
@@ -179,7 +179,7 @@ TEST_CASE("weights take the fewest bytes that hold each of them", "[fast]") {
 TEST_CASE("a form that does not hold each weight is refused", "[fast]") {
   const FeedForward network = read_network("spdnn:1024x3,values=uniform:0.05..0.075,precision=fp16");
   const NetworkStructure structure = find_structure(network);
-  BlocksGeometry geometry = blocks_geometry(network, structure);
+  BlocksGeometry geometry = blocks_geometry(network, structure, 16, 0, {});
   geometry.weight_bytes = GENERATE(0, 1);
   CHECK_THROWS_WITH(pack_blocks(network, structure, geometry),
                     Catch::Matchers::Contains(geometry.weight_bytes == 0 ? "is no weight of the one value"
@@ -239,7 +239,7 @@ TEST_CASE("what plans of blocks cannot run is refused with the reason", "[fast]"
   const FeedForward large = read_network("spdnn:16384x1");
   const BlocksGeometry geometry = blocks_geometry(large, find_structure(large));
   CHECK(largest_tile(find_chip("h100_sxm").chip, geometry, 2, 2).why() ==
-        "8 images of up to 16384 neurons take 554 KiB of shared memory; a block of H100 SXM has 227 KiB");
+        "8 images of up to 16384 neurons take 544 KiB of shared memory; a block of H100 SXM has 227 KiB");
 }
 
 }  // namespace onchip

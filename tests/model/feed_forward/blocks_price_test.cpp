@@ -31,7 +31,7 @@ struct Examined {
   explicit Examined(const std::string& text)
       : network(read_network(text)),
         structure(find_structure(network, 0.05)),
-        work(blocks_work(network, structure, blocks_geometry(network, structure))) {}
+        work(blocks_work(network, structure, blocks_geometry(network, structure, 16, 0, {}))) {}
 };
 
 // 8 places of 16 bytes that one wavefront cannot all reach: the most different ones of the same banks.

@@ -25,7 +25,7 @@ Packed packed(const std::string& text, int warps, bool natural_places = false) {
       places.count = (static_cast<int>(places.of_neuron.size()) + kFreePlaces - 1) / kFreePlaces * kFreePlaces;
     }
   }
-  made.layout = pack_blocks(network, made.structure, blocks_geometry(network, made.structure, warps));
+  made.layout = pack_blocks(network, made.structure, blocks_geometry(network, made.structure, warps, 0, {}));
   return made;
 }
 
