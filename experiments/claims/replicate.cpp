@@ -546,6 +546,9 @@ std::string why_not_measured(const Recipe& recipe) {
     return recipe.cause;
   }
   for (const RecipeWay& way : recipe.ways) {
+    if (way.plan == kChosenPlan) {
+      return "it is a projection by the plan that the model chooses";
+    }
     if (!way.chip.empty()) {
       return "it compares with a chip that is not here, " + way.chip;
     }

@@ -196,7 +196,8 @@ TEST_CASE("inferences and trainings that were measured anew stand beside the cla
 }
 #endif
 
-TEST_CASE("a claim about a feed-forward network is decided by the price of a staged plan", "[fast][long]") {
+TEST_CASE("a claim about a feed-forward network is decided by the price of a staged plan or of the chosen one",
+          "[fast][long]") {
   const Folder folder;
   const auto claim = [&](const std::string& value, const std::string& published, const std::string& way) {
     folder.write("a.toml",
@@ -213,7 +214,11 @@ TEST_CASE("a claim about a feed-forward network is decided by the price of a sta
   CHECK(run(claim("other / all > 1", "1", "[way.other]\nplan = \"staged\"\nchip = \"v100\"\n")).status == 0);
   CHECK(run(claim("host / all > 0", "1", "[way.host]\nplan = \"staged compact_on_host\"\nterm = \"host\"\n")).status ==
         0);
-  require_refusal(claim("all", "1", "[way.sparse]\n"), "need ways with a staged plan");
+  require_refusal(claim("all", "1", "[way.sparse]\n"), "need ways with a plan");
+  CHECK(run(claim("chosen < all && chosen / more > 1", "1",
+                  "[way.chosen]\nplan = \"chosen\"\nchip = \"h100_sxm\"\n"
+                  "[way.more]\nplan = \"chosen\"\nchip = \"h100_sxm\"\ngpus = 4\n"))
+            .status == 0);
   require_refusal(claim("all", "1", "[way.b]\nplan = \"stage\"\n"), "a.toml");
 }
 
