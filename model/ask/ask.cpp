@@ -121,8 +121,6 @@ void read_plan(const std::string& text, unsigned of, Given& given) {
     given.inference = read_inference_constraints(text);
   } else if (of == kOfTraining) {
     given.training.plan = parse_plan_as<TrainingPlan>(text);
-  } else if (given.streams > 0) {
-    given.stream_plan = text;
   } else {
     given.configuration.plan = parse_plan_as<RecurrentPlan>(text);
   }
@@ -141,8 +139,8 @@ Given read_question(const Json& question, unsigned of) {
   if (of == kOfTraining) {
     configuration.network.density = 1;  // unless it is said otherwise
   }
-  if (const auto streams = question.find("streams"); streams != question.end() && of == kOfRecurrent) {
-    given.streams = whole(*streams, "streams", 1, kMostStreams);
+  const bool is_stream = of == kOfRecurrent && question.contains("streams");
+  if (is_stream) {
     configuration.network.density = configuration.network.batch = 1;
   }
   ImagesAsked& images = given.feed_forward.images;
@@ -173,7 +171,14 @@ Given read_question(const Json& question, unsigned of) {
          }
        },
        kOfBoth},
-      {"plan", [&](const Json& value) { read_plan(text(value), of, given); }},
+      {"plan",
+       [&](const Json& value) {
+         if (is_stream) {
+           given.stream_plan = text(value);
+         } else {
+           read_plan(text(value), of, given);
+         }
+       }},
       {"stash", [&](const Json& value) { given.training.stash = parse_stash(text(value)); }, kOfTraining},
       {"memory",
        [&](const Json& value) { given.training.memory_bytes = parse_quantity(text(value), Dimension::bytes); },
@@ -181,7 +186,7 @@ Given read_question(const Json& question, unsigned of) {
       {"layers", [&](const Json& value) { given.of_stack().layers = whole(value, "layers", 1, kMostLayers); }, kOfBoth},
       {"bidirectional", [&](const Json& value) { given.of_stack().bidirectional = value.get<bool>(); }, kOfBoth},
       {"input", [&](const Json& value) { given.of_stack().input = whole(value, "input", 1, kMaxHidden); }, kOfBoth},
-      {"streams", [](const Json&) {}, kOfRecurrent},
+      {"streams", [&](const Json& value) { given.streams = whole(value, "streams", 1, kMostStreams); }, kOfRecurrent},
       {"images", [&](const Json& value) { images.images = value.is_number() ? value.dump() : text(value); },
        kOfFeedForward},
       {"alive", [&](const Json& value) { images.alive = value.get<double>(); }, kOfFeedForward},

@@ -193,8 +193,9 @@ TEST_CASE("a question about a stream is answered as the command answers it", "[f
   CHECK(asked(R"(, "streams": 1, "set": ["host.mailbox=x2"])").at("predicted_us") >
         asked(R"(, "streams": 1)").at("predicted_us"));
   for (const std::string refused :
-       {R"("streams": 0)", R"("streams": 1, "mask": "uniform")", R"("streams": 99)",
-        R"("streams": 1, "plan": "sparse_persistent")", R"("streams": 1, "mode": "train")"}) {
+       {R"("streams": 0)", R"("streams": "x")", R"("streams": null)", R"("streams": [1])", R"("streams": 1, "plan": 5)",
+        R"("streams": 1, "mask": "uniform")", R"("streams": 99)", R"("streams": 1, "plan": "sparse_persistent")",
+        R"("streams": 1, "mode": "train")"}) {
     CAPTURE(refused);
     CHECK_THROWS_AS(asked(", " + refused), InputError);
   }
