@@ -76,12 +76,7 @@ __device__ inline uint4 load_once(const uint4* pointer) {
 template <typename OfBlock>
 __device__ inline void fetch(Weights& weights, Block* slot, const OfBlock& block, int lane) {
   if constexpr (kCopies) {
-    if (lane < sizeof(Block) / sizeof(uint4)) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(slot) + lane * 16),
-                   "l"(reinterpret_cast<const uint4*>(&block) + lane)
-                   : "memory");
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    copy_record(slot, reinterpret_cast<const uint4*>(&block) + lane);
   } else {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {

@@ -8,6 +8,17 @@ __device__ inline u32 shared_address(const void* pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
+// A warp copies a record to shared memory, a lane 16 bytes from `of_lane` on, and ends a group of copies.
+template <typename Record>
+__device__ inline void copy_record(Record* slot, const uint4* of_lane) {
+  const u32 lane = threadIdx.x % 32;
+  if (lane < sizeof(Record) / sizeof(uint4)) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(slot) + lane * 16), "l"(of_lane)
+                 : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
 // Features of 16 neurons of 8 images, as mma's B: of both words, or of two groups of images.
 __device__ inline void load_inputs(u32& a, u32& b, u32& c, u32& d, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

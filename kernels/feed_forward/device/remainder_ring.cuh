@@ -17,12 +17,7 @@ struct RemainderRing {
   u32 slot;           // of the record that is read next
 
   __device__ void copy() {
-    const u32 lane = threadIdx.x % 32;
-    if (lane < sizeof(Record) / sizeof(uint4)) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(ring + slot) + lane * 16), "l"(next)
-                   : "memory");
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    copy_record(ring + slot, next);
     next += sizeof(Record) / sizeof(uint4);
     slot = (slot + 1) % onchip::kRemainderRing;
   }
